@@ -1,0 +1,3 @@
+"""Train one Keras model on several tasks when every sample labels only some."""
+
+__version__ = "0.1.0"
