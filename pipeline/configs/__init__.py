@@ -1,0 +1,1 @@
+"""One module a config; its docstring is the experiment's record."""

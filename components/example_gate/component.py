@@ -1,0 +1,56 @@
+"""ExampleGate: ExampleValidator writes anomalies and goes on; this stops the run."""
+
+from taskmix.gates import GatePolicy
+from taskmix.spec import Net, to_json
+from tfx.dsl.components.base import base_component, executor_spec
+from tfx.types import channel_utils, component_spec, standard_artifacts
+from tfx.types.channel import BaseChannel
+
+from components.artifacts import GateReport
+from components.example_gate import executor
+
+
+class ExampleGateSpec(component_spec.ComponentSpec):
+  """What the component reads, writes and is told."""
+
+  PARAMETERS = {
+    "net": component_spec.ExecutionParameter(type=str),
+    "policy": component_spec.ExecutionParameter(type=str),
+  }
+  INPUTS = {
+    "statistics": component_spec.ChannelParameter(type=standard_artifacts.ExampleStatistics),
+    "anomalies": component_spec.ChannelParameter(type=standard_artifacts.ExampleAnomalies),
+  }
+  OUTPUTS = {"report": component_spec.ChannelParameter(type=GateReport)}
+
+
+class ExampleGate(base_component.BaseComponent):
+  """Fails, and so ends the run, on anomalies that the policy does not let pass.
+
+  Components that must not see bad data declare it upstream:
+  `transform.add_upstream_node(gate)`.
+  """
+
+  SPEC_CLASS = ExampleGateSpec
+  EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(executor.Executor)
+
+  def __init__(
+    self, statistics: BaseChannel, anomalies: BaseChannel, *, net: Net, policy: GatePolicy
+  ):
+    """Wires the gate.
+
+    Args:
+      statistics: ExampleStatistics of every split.
+      anomalies: ExampleAnomalies of every split.
+      net: whose mixture names the splits that must hold examples.
+      policy: which anomalies stop the run.
+    """
+    super().__init__(
+      ExampleGateSpec(
+        statistics=statistics,
+        anomalies=anomalies,
+        net=net.to_json(),
+        policy=to_json(policy),
+        report=channel_utils.as_channel([GateReport()]),
+      )
+    )
