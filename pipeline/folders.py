@@ -1,0 +1,39 @@
+"""Where a run keeps what it makes."""
+
+import dataclasses
+import pathlib
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFolder:
+  """One folder that holds everything of a config's runs.
+
+  Deleting it forgets the cache and the pushed models, and nothing else.
+  """
+
+  root: pathlib.Path
+
+  @property
+  def metadata(self) -> pathlib.Path:
+    """ML Metadata's SQLite file: what ran, on what, with which result."""
+    return self.root / "metadata.sqlite"
+
+  @property
+  def artifacts(self) -> pathlib.Path:
+    """A folder a component, with one a execution inside."""
+    return self.root / "artifacts"
+
+  @property
+  def checkpoints(self) -> pathlib.Path:
+    """Of a training that has not finished; outside the artifacts, since a re-run is another execution."""
+    return self.root / "checkpoints"
+
+  @property
+  def serving(self) -> pathlib.Path:
+    """Pushed models as TF Serving reads them: <net>/<version>/saved_model.pb."""
+    return self.root / "serving"
+
+  @property
+  def logs(self) -> pathlib.Path:
+    """What TFX, Beam and TensorFlow had to say."""
+    return self.root / "logs"

@@ -1,0 +1,114 @@
+"""One run of a config on this machine, from its lock to its verdict."""
+
+import contextlib
+import dataclasses
+import datetime
+import fcntl
+import os
+import pathlib
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TextIO
+
+from taskmix.gates import GateError
+
+from pipeline.config import Config
+from pipeline.console import quiet_terminal
+from pipeline.folders import RunFolder
+
+if TYPE_CHECKING:
+  from pipeline.summary import Summary
+
+
+class RunError(Exception):
+  """A run that stopped; the message is all that the user needs, and `log` has the rest."""
+
+  def __init__(self, message: str, log: pathlib.Path):
+    super().__init__(message)
+    self.log = log
+
+
+def run(config: Config, *, data: pathlib.Path, folder: RunFolder, narrate: bool = True) -> "Summary":
+  """Runs every component, or takes it from the cache, and sums the run up.
+
+  Args:
+    config: what to run.
+    data: the data folder.
+    folder: where everything goes.
+    narrate: print a line a component.
+
+  Raises:
+    RunError: if a component failed or a gate stopped the run.
+    ValueError: if the configuration or the data folder cannot be used, before
+      any component runs.
+  """
+  if not data.is_dir():
+    raise ValueError(f"no data folder {data}: give the folder of your photos with --data")
+  log = folder.logs / f"{datetime.datetime.now():%Y%m%d-%H%M%S}.log"
+  with _only_run_in(folder), quiet_terminal(log) as terminal:
+    say = _printer(terminal) if narrate else _silent
+    begin = time.monotonic()
+    say(f"taskmix run {config.name}: {data} -> {folder.root}   (log: {log})")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+
+    from pipeline import dag, local, summary
+
+    steps: dict[str, local.Step] = {}
+
+    def ended(step: "local.Step") -> None:
+      steps[step.component] = step
+      state = "from cache" if step.cached else "done"
+      say(f"  {step.component:<22} {state:<11} {step.seconds:6.1f} s")
+
+    pipeline = dag.create_pipeline(config, data=str(data.resolve()), folder=folder)
+    try:
+      local.NarratingDagRunner(ended).run(pipeline)
+    except local.ComponentError as error:
+      raise RunError(_explain(error), log) from error
+    return dataclasses.replace(
+      summary.summarise(config.net, steps), seconds=time.monotonic() - begin, log=str(log)
+    )
+
+
+def _explain(error: Exception) -> str:
+  """The cause in a user's words: a gate's findings or the first line that a component raised."""
+  cause = error.__cause__
+  seen: set[int] = set()
+  while cause is not None and id(cause) not in seen:
+    seen.add(id(cause))
+    if isinstance(cause, GateError):
+      return str(cause)
+    if cause.__cause__ is None:
+      break
+    cause = cause.__cause__
+  return f"{error}: {cause}"
+
+
+@contextlib.contextmanager
+def _only_run_in(folder: RunFolder) -> Iterator[None]:
+  """Holds the folder's lock: SQLite and checkpoints are for one run at a time.
+
+  Raises:
+    ValueError: if another run holds it.
+  """
+  folder.root.mkdir(parents=True, exist_ok=True)
+  # The lock goes with the process, so a killed run leaves none behind.
+  with (folder.root / ".lock").open("w") as lock:
+    try:
+      fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+      raise ValueError(
+        f"another run is using {folder.root}: wait for it, or give this one its own folder with --runs"
+      ) from None
+    yield
+
+
+def _printer(terminal: TextIO) -> Callable[[str], None]:
+  def say(line: str) -> None:
+    print(line, file=terminal, flush=True)
+
+  return say
+
+
+def _silent(line: str) -> None:
+  del line
