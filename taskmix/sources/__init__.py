@@ -1,0 +1,67 @@
+"""Readers of annotated image sets, one module a format.
+
+Each module has `read(annotations_path, images_root, **options)`, which yields
+`AnnotatedImage`s whose ids are paths below `images_root`. A format is the
+module's name here, or "package.module" for a reader that lives elsewhere.
+"""
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+
+from taskmix.sources.annotated import AnnotatedImage, AnnotationError
+from taskmix.sources.files import join
+from taskmix.spec import Source
+
+__all__ = ["AnnotatedImage", "AnnotationError", "formats", "read", "reader"]
+
+_NOT_FORMATS = ("annotated", "files")
+
+
+def read(source: Source, root: str) -> Iterator[AnnotatedImage]:
+  """The images of `source`, in the reader's order.
+
+  Args:
+    source: what to read.
+    root: the data folder that the source's paths start from.
+
+  Raises:
+    ValueError: for an unknown format or option.
+    AnnotationError: for a malformed annotation file.
+  """
+  read_format = reader(source.format)
+  options = dict(source.options)
+  _check_options(source, read_format)
+  annotations = join(root, source.annotations) if source.annotations else ""
+  for image in read_format(annotations, join(root, source.images), **options):
+    yield dataclasses.replace(image, image_id=join(source.images, image.image_id))
+
+
+def reader(name: str) -> Callable[..., Iterator[AnnotatedImage]]:
+  """The `read` function of a format.
+
+  Raises:
+    ValueError: for an unknown format; lists the known ones.
+  """
+  known = formats()
+  if name not in known and "." not in name:
+    raise ValueError(f"no format {name!r}; there is {', '.join(known)}, or package.module of your own")
+  return importlib.import_module(f"{__name__}.{name}" if name in known else name).read
+
+
+def formats() -> tuple[str, ...]:
+  """The names of the formats in this package."""
+  names = (module.name for module in pkgutil.iter_modules(__path__))
+  return tuple(sorted(name for name in names if name not in _NOT_FORMATS and not name.startswith("_")))
+
+
+def _check_options(source: Source, read_format: Callable) -> None:
+  known = list(inspect.signature(read_format).parameters)[2:]
+  unknown = [name for name, _ in source.options if name not in known]
+  if unknown:
+    raise ValueError(
+      f"source {source.name!r}: format {source.format!r} has no option {', '.join(unknown)}; "
+      f"it takes {', '.join(known) or 'none'}"
+    )
