@@ -30,8 +30,12 @@ def _main() -> None:
 
 @app.command()
 def run(
-  config: Annotated[str, typer.Option(help="A config's name, or a Python file that defines CONFIG.")] = "demo",
-  data: Annotated[pathlib.Path | None, typer.Option(help="The data folder; the config's own by default.")] = None,
+  config: Annotated[
+    str, typer.Option(help="A config's name, or a Python file that defines CONFIG.")
+  ] = "demo",
+  data: Annotated[
+    pathlib.Path | None, typer.Option(help="The data folder; the config's own by default.")
+  ] = None,
   runs: Annotated[pathlib.Path, typer.Option(help="Where run folders go.")] = pathlib.Path("runs"),
   debug: Debug = False,
 ) -> None:
@@ -76,10 +80,9 @@ def schema(
 
       taskmix schema --write && git diff schemas/
   """
+  from pipeline.config import REPOSITORY
   from taskmix import schema as schemas
   from taskmix.nets.mtcnn import MTCNN
-
-  from pipeline.config import REPOSITORY
 
   for each in MTCNN.nets:
     if net in ("", each.name):

@@ -8,6 +8,7 @@ import pathlib
 import pkgutil
 
 import pydantic
+
 from taskmix.gates import GatePolicy
 from taskmix.spec import Conversion, Net, Training
 

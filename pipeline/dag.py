@@ -7,9 +7,6 @@ import hashlib
 import importlib
 import pathlib
 
-import taskmix
-from taskmix import evaluation, keys
-from taskmix.spec import Net, split_name, to_json
 from tfx.components import (
   Evaluator,
   ExampleValidator,
@@ -29,10 +26,13 @@ from tfx.proto import pusher_pb2, trainer_pb2, transform_pb2
 from tfx.types import standard_artifacts
 from tfx.types.channel import Channel
 
+import taskmix
 from components.crop_example_gen.component import CropExampleGen
 from components.example_gate.component import ExampleGate
 from pipeline.config import REPOSITORY, Config
 from pipeline.folders import RunFolder
+from taskmix import evaluation, keys
+from taskmix.spec import Net, split_name, to_json
 
 
 def create_pipeline(config: Config, *, data: str, folder: RunFolder) -> tfx_pipeline.Pipeline:
@@ -50,9 +50,7 @@ def create_pipeline(config: Config, *, data: str, folder: RunFolder) -> tfx_pipe
   examples = CropExampleGen(net=net, conversion=config.conversion, data_root=data)
   statistics = StatisticsGen(examples=examples.outputs["examples"])
   schema = ImportSchemaGen(schema_file=str(schema_path(net)))
-  validator = ExampleValidator(
-    statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"]
-  )
+  validator = ExampleValidator(statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"])
   gate = ExampleGate(
     statistics.outputs["statistics"],
     validator.outputs["anomalies"],
@@ -66,9 +64,7 @@ def create_pipeline(config: Config, *, data: str, folder: RunFolder) -> tfx_pipe
     examples=examples.outputs["examples"],
     schema=schema.outputs["schema"],
     preprocessing_fn="taskmix.transform.preprocessing_fn",
-    splits_config=transform_pb2.SplitsConfig(
-      analyze=train_splits, transform=[*train_splits, *eval_splits]
-    ),
+    splits_config=transform_pb2.SplitsConfig(analyze=train_splits, transform=[*train_splits, *eval_splits]),
     custom_config=custom_config,
     # StatisticsGen has described the same columns already.
     disable_statistics=True,

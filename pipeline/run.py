@@ -10,11 +10,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TextIO
 
-from taskmix.gates import GateError
-
 from pipeline.config import Config
 from pipeline.console import quiet_terminal
 from pipeline.folders import RunFolder
+from taskmix.gates import GateError
 
 if TYPE_CHECKING:
   from pipeline.summary import Summary

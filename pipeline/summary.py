@@ -114,5 +114,7 @@ def text(net: Net, summary: Summary) -> str:
 def _bound_text(bound) -> str:
   if bound is None:
     return ""
-  parts = [f"at least {bound.min:g}"] * (bound.min is not None) + [f"at most {bound.max:g}"] * (bound.max is not None)
+  parts = [f"at least {bound.min:g}"] * (bound.min is not None) + [f"at most {bound.max:g}"] * (
+    bound.max is not None
+  )
   return f"   must be {' and '.join(parts)}"

@@ -56,7 +56,9 @@ class Finding:
   description: str
 
   def __str__(self) -> str:
-    return f"split {self.split}, feature {self.feature or '(the whole split)'}: {self.kind}: {self.description}"
+    return (
+      f"split {self.split}, feature {self.feature or '(the whole split)'}: {self.kind}: {self.description}"
+    )
 
 
 class GateError(ValueError):
@@ -99,7 +101,9 @@ def _anomaly_name(reason: Any) -> str:
 def missing_splits(wanted: Iterable[str], counts: Mapping[str, int]) -> list[Finding]:
   """Splits of the net that hold no example, so that no batch could be made."""
   return [
-    Finding(split, "", "EMPTY_SPLIT", "stop", "the net's mixture needs examples of this kind, and there are none")
+    Finding(
+      split, "", "EMPTY_SPLIT", "stop", "the net's mixture needs examples of this kind, and there are none"
+    )
     for split in wanted
     if not counts.get(split)
   ]

@@ -94,11 +94,10 @@ class SampleKind:
       raise ValueError(f"kind {self.name!r}: share must be 1 or more, not {self.share}")
     if (self.min_iou is None) != (self.max_iou is None):
       raise ValueError(f"kind {self.name!r}: give both min_iou and max_iou, or neither")
-    if self.min_iou is not None and self.max_iou is not None:
-      if not 0 <= self.min_iou <= self.max_iou <= 1:
-        raise ValueError(
-          f"kind {self.name!r}: need 0 <= min_iou <= max_iou <= 1, got {self.min_iou}, {self.max_iou}"
-        )
+    if not 0 <= (self.min_iou or 0) <= (self.max_iou or 0) <= 1:
+      raise ValueError(
+        f"kind {self.name!r}: need 0 <= min_iou <= max_iou <= 1, got {self.min_iou}, {self.max_iou}"
+      )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -355,7 +354,9 @@ class Net:
     if not self.tasks:
       raise ValueError(f"net {self.name!r} needs at least one task")
     if ":" not in self.backbone:
-      raise ValueError(f"net {self.name!r}: backbone must read 'package.module:function', not {self.backbone!r}")
+      raise ValueError(
+        f"net {self.name!r}: backbone must read 'package.module:function', not {self.backbone!r}"
+      )
     _require_distinct([task.name for task in self.tasks], "task")
     _require_distinct([source.name for source in self.sources], "source")
     _require_distinct([column.name for column in self.columns], "column")
@@ -364,7 +365,9 @@ class Net:
       for kind in owner.kinds:
         if kind not in known:
           what = type(owner).__name__.lower()
-          raise ValueError(f"{what} {owner.name!r} names the kind {kind!r}; the mixture has {', '.join(known)}")
+          raise ValueError(
+            f"{what} {owner.name!r} names the kind {kind!r}; the mixture has {', '.join(known)}"
+          )
 
   @property
   def image(self) -> Column:

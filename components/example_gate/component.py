@@ -1,13 +1,13 @@
 """ExampleGate: ExampleValidator writes anomalies and goes on; this stops the run."""
 
-from taskmix.gates import GatePolicy
-from taskmix.spec import Net, to_json
 from tfx.dsl.components.base import base_component, executor_spec
 from tfx.types import channel_utils, component_spec, standard_artifacts
 from tfx.types.channel import BaseChannel
 
 from components.artifacts import GateReport
 from components.example_gate import executor
+from taskmix.gates import GatePolicy
+from taskmix.spec import Net, to_json
 
 
 class ExampleGateSpec(component_spec.ComponentSpec):
@@ -34,9 +34,7 @@ class ExampleGate(base_component.BaseComponent):
   SPEC_CLASS = ExampleGateSpec
   EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(executor.Executor)
 
-  def __init__(
-    self, statistics: BaseChannel, anomalies: BaseChannel, *, net: Net, policy: GatePolicy
-  ):
+  def __init__(self, statistics: BaseChannel, anomalies: BaseChannel, *, net: Net, policy: GatePolicy):
     """Wires the gate.
 
     Args:

@@ -5,13 +5,14 @@ import json
 import os
 from typing import Any
 
-from taskmix import gates
-from taskmix.spec import Net, from_json
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 from tfx.dsl.components.base import base_executor
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.utils import io_utils
+
+from taskmix import gates
+from taskmix.spec import Net, from_json
 
 REPORT = "report.json"
 

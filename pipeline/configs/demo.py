@@ -9,11 +9,10 @@ astronaut and Grace Hopper are among the pictures that no net has learnt from.
 
 import dataclasses
 
-from taskmix.nets.mtcnn import PNET
-from taskmix.spec import Conversion, CropRecipe, Phases, Training
-
 from pipeline.config import Config
 from pipeline.configs.faces import SOURCES
+from taskmix.nets.mtcnn import PNET
+from taskmix.spec import Conversion, CropRecipe, Phases, Training
 
 HELD_OUT = (
   "photos/skimage_astronaut.jpg",

@@ -9,10 +9,9 @@ DIR. A tenth of the photos, chosen by the hash of the picture, evaluates.
 
 import dataclasses
 
+from pipeline.config import Config
 from taskmix.nets.mtcnn import PNET
 from taskmix.spec import Conversion, Source, Training
-
-from pipeline.config import Config
 
 SOURCES = (
   Source("boxes", "wider_face", "bbx_gt.txt", ".", kinds=("neg", "pos", "part")),

@@ -1,0 +1,35 @@
+"""The command line answers quickly and fails in plain words."""
+
+import subprocess
+import sys
+
+from typer.testing import CliRunner
+
+from pipeline import cli
+
+
+def test_help_imports_nothing_heavy():
+  code = (
+    "import sys\nfrom pipeline import cli\ntry:\n  cli.main()\nexcept SystemExit: pass\n"
+    "heavy = {'tensorflow', 'tfx', 'apache_beam', 'keras', 'cv2'} & set(sys.modules)\n"
+    "assert not heavy, heavy"
+  )
+  done = subprocess.run(
+    [sys.executable, "-c", code, "run", "--help"], capture_output=True, text=True, check=True, timeout=60
+  )
+  assert "taskmix run --config demo" in done.stdout
+
+
+def test_an_unknown_config_ends_with_exit_code_2_and_no_stack_trace():
+  result = CliRunner().invoke(cli.app, ["run", "--config", "deno"])
+  assert result.exit_code == cli.UNUSABLE
+  assert "did you mean demo" in result.output
+  assert "Traceback" not in result.output
+
+
+def test_a_data_folder_that_is_not_there_is_said(tmp_path):
+  result = CliRunner().invoke(
+    cli.app, ["run", "--data", str(tmp_path / "nowhere"), "--runs", str(tmp_path / "runs")]
+  )
+  assert result.exit_code == cli.UNUSABLE
+  assert "no data folder" in result.output
