@@ -14,6 +14,9 @@ from taskmix.nets.mtcnn import PNET
 from taskmix.spec import to_json
 
 
+DEFAULT = GatePolicy()
+
+
 def _artifact(artifact_type, folder: pathlib.Path, file_name: str, protos: dict):
   artifact = artifact_type()
   artifact.uri = str(folder)
@@ -25,7 +28,7 @@ def _artifact(artifact_type, folder: pathlib.Path, file_name: str, protos: dict)
   return artifact
 
 
-def _judge(tmp_path, *, policy=GatePolicy(), bad_split="", empty_split="") -> pathlib.Path:
+def _judge(tmp_path, *, policy=DEFAULT, bad_split="", empty_split="") -> pathlib.Path:
   anomalies = {split: anomalies_pb2.Anomalies() for split in PNET.splits}
   if bad_split:
     anomalies[bad_split].anomaly_info["iou"].reason.add(
@@ -68,5 +71,5 @@ def test_a_warning_is_reported_and_passes(tmp_path):
 
 
 def test_a_kind_without_examples_stops_the_run(tmp_path):
-  with pytest.raises(GateError, match="split train-landmark, .*EMPTY_SPLIT"):
+  with pytest.raises(GateError, match=r"split train-landmark, .*EMPTY_SPLIT"):
     _judge(tmp_path, empty_split="train-landmark")
