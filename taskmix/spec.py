@@ -284,6 +284,9 @@ class Source:
     kinds: the kinds it gives. Leave out negatives, positives and parts where
       not every face is annotated.
     options: the reader's keyword arguments, as (name, value) pairs.
+    phase: "train" or "eval" where the set has one by its origin, such as an
+      official test set; "" leaves it to the net's `phases`. A picture that is
+      in an eval set is never trained on.
   """
 
   __pydantic_config__ = _STRICT
@@ -294,6 +297,7 @@ class Source:
   images: str
   kinds: tuple[str, ...]
   options: tuple[tuple[str, str | int | float | bool], ...] = ()
+  phase: Literal["", "train", "eval"] = ""
 
   def __post_init__(self):
     _require_name(self.name, "source")
