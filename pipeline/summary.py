@@ -93,7 +93,8 @@ def text(net: Net, summary: Summary) -> str:
     bounds = {bound.metric: bound for bound in task.bounds}
     for metric in task.metrics:
       value = values.get(metric, math.nan)
-      lines.append(f"  {task.name:<10}{metric:<22}{value:>10.4f}{_bound_text(bounds.get(metric))}")
+      limits = f"   must be {bounds[metric].limits}" if metric in bounds else ""
+      lines.append(f"  {task.name:<10}{metric:<22}{value:>10.4f}{limits}")
   if summary.blessed:
     lines.append("Blessed: every bound held")
     lines.append(f"Pushed:  {summary.pushed}")
@@ -109,12 +110,3 @@ def text(net: Net, summary: Summary) -> str:
   lines.append(f"  tensorboard --logdir {pathlib.Path(summary.log).parent.parent / 'artifacts' / 'Trainer'}")
   lines.append("  taskmix run --config faces --data YOUR_FOLDER    (your own photos; see README.md)")
   return "\n".join(lines)
-
-
-def _bound_text(bound) -> str:
-  if bound is None:
-    return ""
-  parts = [f"at least {bound.min:g}"] * (bound.min is not None) + [f"at most {bound.max:g}"] * (
-    bound.max is not None
-  )
-  return f"   must be {' and '.join(parts)}"

@@ -189,6 +189,13 @@ class Bound:
     if self.min is None and self.max is None:
       raise ValueError(f"bound on {self.metric!r}: give min, max or both")
 
+  @property
+  def limits(self) -> str:
+    """In words: "at least 0.8", "at most 0.2"."""
+    low = [] if self.min is None else [f"at least {self.min:g}"]
+    high = [] if self.max is None else [f"at most {self.max:g}"]
+    return " and ".join([*low, *high])
+
 
 @dataclasses.dataclass(frozen=True)
 class Task:
