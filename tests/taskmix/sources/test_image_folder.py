@@ -29,7 +29,7 @@ def test_a_class_per_prefix_under_one_kind(tmp_path):
 
 def test_an_image_of_an_unknown_class_is_an_error(tmp_path):
   _touch(tmp_path, "bird/a.png")
-  with pytest.raises(AnnotationError, match="bird.*cat, dog"):
+  with pytest.raises(AnnotationError, match=r"bird.*cat, dog"):
     list(image_folder.read("", str(tmp_path), classes="cat,dog"))
 
 
