@@ -9,6 +9,7 @@ import dataclasses
 import importlib
 import inspect
 import pkgutil
+import posixpath
 from collections.abc import Callable, Iterator
 
 from taskmix.sources.annotated import AnnotatedImage, AnnotationError
@@ -36,7 +37,8 @@ def read(source: Source, root: str) -> Iterator[AnnotatedImage]:
   _check_options(source, read_format)
   annotations = join(root, source.annotations) if source.annotations else ""
   for image in read_format(annotations, join(root, source.images), **options):
-    yield dataclasses.replace(image, image_id=join(source.images, image.image_id))
+    image_id = posixpath.normpath(join(source.images, image.image_id))
+    yield dataclasses.replace(image, image_id=image_id)
 
 
 def reader(name: str) -> Callable[..., Iterator[AnnotatedImage]]:
