@@ -5,6 +5,7 @@ reader never asks which it is.
 """
 
 import gzip
+import os
 import posixpath
 
 from taskmix.sources.annotated import AnnotationError
@@ -96,3 +97,22 @@ def image_name(name: str, *, path: str, line: int | None) -> str:
       path, line, f"image path {name!r} does not lie below the images folder; use a relative path inside it"
     )
   return plain
+
+
+def list_files(folder: str, suffix: str) -> list[str]:
+  """Paths below `folder`, at any depth, of the files that end in `suffix`, sorted.
+
+  Raises:
+    AnnotationError: if there is none, or no such folder.
+  """
+  if is_remote(folder):
+    from apache_beam.io import filesystems
+
+    match = filesystems.FileSystems.match([join(folder, "**")])[0]
+    paths = [item.path for item in match.metadata_list]
+  else:
+    paths = [join(root, name) for root, _, names in os.walk(folder) for name in names]
+  found = sorted(path for path in paths if path.endswith(suffix))
+  if not found:
+    raise AnnotationError(folder, None, f"no {suffix} files here or below; check the source's `annotations`")
+  return found

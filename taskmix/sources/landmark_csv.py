@@ -2,7 +2,8 @@
 
 One row a face; a header line is optional; rows of one photo may lie apart. Boxes
 are in pixels with exclusive x2,y2, points in the order of
-`taskmix.sources.annotated`, paths relative to the images folder.
+`taskmix.sources.annotated`, paths relative to the images folder. A face whose
+points nobody marked has `nan` in their place.
 """
 
 import csv
@@ -10,6 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from taskmix.sources._points import flat
+from taskmix.sources._rows import numbers
 from taskmix.sources.annotated import POINTS, AnnotatedImage, AnnotationError
 from taskmix.sources.files import image_name, join, read_lines
 
@@ -23,35 +26,43 @@ def read(annotations_path: str, images_root: str, points: int = POINTS) -> Itera
     points: how many points a row has.
 
   Raises:
+    ValueError: for a negative number of points.
     AnnotationError: for a row with other columns or with what is no number.
   """
+  if points < 0:
+    raise ValueError(f"points must be 0 or more, not {points}")
+  columns = "x1 y1 x2 y2" + "".join(f" point{n}_x point{n}_y" for n in range(1, points + 1))
   faces: dict[str, list[list[float]]] = {}
-  lines = read_lines(annotations_path)
-  for number, fields in enumerate(csv.reader(lines), start=1):
-    if not fields or (number == 1 and fields[0].strip() == "image"):
+  for line, fields in _records(annotations_path):
+    if not fields or (line == 1 and fields[0].strip() == "image"):
       continue
-    numbers = _numbers(annotations_path, number, fields, 4 + 2 * points)
-    name = image_name(fields[0].strip(), path=annotations_path, line=number)
-    faces.setdefault(name, []).append(numbers)
+    name = image_name(fields[0].strip(), path=annotations_path, line=line)
+    faces.setdefault(name, []).append(_face(fields[1:], columns, annotations_path, line))
   for name, rows in faces.items():
-    values = np.asarray(rows, np.float32)
+    values = np.asarray(rows, np.float64)
     yield AnnotatedImage(
       image_id=name,
       path=join(images_root, name),
       boxes=values[:, :4],
       landmarks=values[:, 4:].reshape(-1, points, 2),
+      ignore=flat(values[:, :4]),
     )
 
 
-def _numbers(path: str, line: int, fields: list[str], count: int) -> list[float]:
-  if len(fields) != 1 + count:
+def _face(fields: list[str], columns: str, path: str, line: int) -> list[float]:
+  values = numbers(fields, columns, path=path, line=line, missing=True)
+  if any(value != value for value in values[:4]):
     raise AnnotationError(
-      path,
-      line,
-      f"expected image and {count} numbers (x1,y1,x2,y2 and the points), found {len(fields)} fields; "
-      "is the file cut off?",
+      path, line, "nan stands for points that nobody marked; a box needs its four numbers"
     )
+  return values
+
+
+def _records(path: str) -> Iterator[tuple[int, list[str]]]:
+  """(line, fields) of each row."""
+  rows = csv.reader(read_lines(path))
   try:
-    return [float(field) for field in fields[1:]]
-  except ValueError:
-    raise AnnotationError(path, line, f"not all of {','.join(fields[1:])[:60]!r} are numbers") from None
+    for fields in rows:
+      yield rows.line_num, fields
+  except csv.Error as error:
+    raise AnnotationError(path, rows.line_num, f"no CSV: {error}") from None
