@@ -44,7 +44,7 @@ def read(annotations_path: str, images_root: str, points: int = POINTS) -> Itera
       image_id=name,
       path=join(images_root, name),
       boxes=values[:, :4],
-      landmarks=values[:, 4:].reshape(-1, points, 2),
+      landmarks=values[:, 4:].reshape(len(rows), points, 2),
       ignore=flat(values[:, :4]),
     )
 
