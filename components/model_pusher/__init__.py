@@ -1,0 +1,1 @@
+"""Publishes a blessed model as one more version, in one step."""

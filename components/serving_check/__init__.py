@@ -1,0 +1,1 @@
+"""Asks the model, in a clean process, before it may be pushed."""
