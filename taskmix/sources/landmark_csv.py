@@ -34,7 +34,7 @@ def read(annotations_path: str, images_root: str, points: int = POINTS) -> Itera
   columns = "x1 y1 x2 y2" + "".join(f" point{n}_x point{n}_y" for n in range(1, points + 1))
   faces: dict[str, list[list[float]]] = {}
   for line, fields in _records(annotations_path):
-    if not fields or (line == 1 and fields[0].strip() == "image"):
+    if not any(field.strip() for field in fields) or (line == 1 and fields[0].strip() == "image"):
       continue
     name = image_name(fields[0].strip(), path=annotations_path, line=line)
     faces.setdefault(name, []).append(_face(fields[1:], columns, annotations_path, line))

@@ -3,8 +3,10 @@ import pytest
 
 from taskmix.sources import AnnotationError, point_list
 
-CNN_FACEPOINT = r"lfw_5590\Aaron_Eckhart_0001.jpg 84 161 92 169 106.25 107.75 146.75 112.25 125.25 142.75 105.25 157.75 139.75 161.75"
-MTFL = r" lfw_5590\Aaron_Eckhart_0001.jpg 107.25 147.75 126.25 106.25 140.75 108.75 113.25 143.75 158.75 162.75 1 2 2 3"
+# The first row of each real list.
+_NAME = r"lfw_5590\Aaron_Eckhart_0001.jpg"
+CNN_FACEPOINT = _NAME + " 84 161 92 169 106.25 107.75 146.75 112.25 125.25 142.75 105.25 157.75 139.75 161.75"
+MTFL = f" {_NAME} 107.25 147.75 126.25 106.25 140.75 108.75 113.25 143.75 158.75 162.75 1 2 2 3"
 POINTS = [[106.25, 107.75], [146.75, 112.25], [125.25, 142.75], [105.25, 157.75], [139.75, 161.75]]
 
 

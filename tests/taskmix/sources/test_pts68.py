@@ -10,7 +10,7 @@ def _face():
   """68 points, counted from 0; all that matter are set by hand."""
   points = np.full((68, 2), [50.0, 60.0])
   points[36:42] = [[30, 40], [33, 38], [36, 38], [39, 40], [36, 42], [33, 42]]
-  points[42:48] = points[36:42] + [30, 1]
+  points[42:48] = points[36:42] + np.array([30, 1])
   points[30] = [49, 58]
   points[48], points[54] = [35, 75], [65, 76]
   points[8] = [50, 100]
