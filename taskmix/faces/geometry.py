@@ -44,6 +44,15 @@ def iou_matrix(boxes: np.ndarray, faces: np.ndarray) -> np.ndarray:
   return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
 
 
+def paired_iou(boxes: np.ndarray, faces: np.ndarray) -> np.ndarray:
+  """IoU of each box with the face of the same row: float32 [n]."""
+  low = np.maximum(boxes[:, :2], faces[:, :2])
+  high = np.minimum(boxes[:, 2:], faces[:, 2:])
+  shared = np.maximum(high - low, 0).prod(axis=1)
+  union = areas(boxes) + areas(faces) - shared
+  return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+
+
 def nearest_faces(boxes: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   """The face that each box overlaps most, and by how much.
 
@@ -107,6 +116,11 @@ def box_targets(crops: np.ndarray, faces: np.ndarray) -> np.ndarray:
 def apply_offsets(crops: np.ndarray, box_offsets: np.ndarray) -> np.ndarray:
   """The boxes that `box_offsets` move square crops to: undoes `box_targets`."""
   return (crops + box_offsets * _sides(crops)[:, None]).astype(np.float32)
+
+
+def mirror_offsets(box_offsets: np.ndarray) -> np.ndarray:
+  """The offsets of the mirrored crop: left and right edges swap and change sign."""
+  return box_offsets[:, [2, 1, 0, 3]] * np.array([-1, 1, -1, 1], np.float32)
 
 
 def landmark_targets(crops: np.ndarray, landmarks: np.ndarray) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""Annotated photos to examples, in splits by phase and kind."""

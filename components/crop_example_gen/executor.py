@@ -1,0 +1,49 @@
+"""The work of CropExampleGen."""
+
+from typing import Any
+
+from absl import logging
+from tfx.dsl.components.base import base_beam_executor
+from tfx.types import artifact_utils
+
+from taskmix.examples.convert import Conversions, require_kinds, summary
+from taskmix.spec import Conversion, Net, from_json
+
+
+class Executor(base_beam_executor.BaseBeamExecutor):
+  """Converts the net's sources on the component's Beam runner."""
+
+  def Do(
+    self,
+    input_dict: dict[str, list[Any]],
+    output_dict: dict[str, list[Any]],
+    exec_properties: dict[str, Any],
+  ) -> None:
+    """Writes the shards of every split, and the manifest.
+
+    Args:
+      input_dict: nothing.
+      output_dict: "examples": Examples; its split names are the net's splits.
+      exec_properties: "net": Net as JSON; "conversion": Conversion as JSON;
+        "data_root": folder of the sources; "fingerprint": for the cache alone.
+
+    Raises:
+      ValueError: if annotations are malformed, too many photos are bad, or a
+        kind has no example to train on.
+    """
+    self._log_startup(input_dict, output_dict, exec_properties)
+    net = Net.from_json(exec_properties["net"])
+    examples = artifact_utils.get_single_instance(output_dict["examples"])
+    steps = Conversions(
+      net,
+      data_root=exec_properties["data_root"],
+      output=examples.uri,
+      conversion=from_json(Conversion, exec_properties["conversion"]),
+    )
+    with steps:
+      with steps.problems(), self._make_beam_pipeline() as pipeline:
+        steps.add_to(pipeline)
+      manifest = steps.finish()
+    logging.info("%s", "\n".join(summary(manifest)))
+    require_kinds(manifest.counts)
+    examples.split_names = artifact_utils.encode_split_names(list(net.splits))

@@ -1,0 +1,161 @@
+"""A function over many arguments on every core of this machine.
+
+Beam's local runner has one process, or processes that cost seconds to start, each
+with Beam in its memory. These start in half a second with what the function
+needs, and hold nothing else. Not `multiprocessing`: its spawned children import
+the main module again, which may be a whole TFX pipeline; its forked ones inherit
+threads and locks.
+"""
+
+import os
+import pickle
+import queue
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO
+
+_SIZE = struct.Struct("<Q")
+
+
+def cores() -> int:
+  """Cores that this process may run on."""
+  return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def fan_out(function: Callable[[Any], Any], items: Iterable[Any], *, processes: int) -> Iterator[Any]:
+  """`function(item)` for every item, as each is done.
+
+  Args:
+    function: picklable; it and all it needs are imported in the children.
+    items: taken as children get free.
+    processes: 1 or less calls the function here.
+
+  Raises:
+    What the function raises; RuntimeError
+    if a child dies (killed for want of memory, say).
+  """
+  if processes <= 1:
+    yield from map(function, items)
+    return
+  tasks = iter(items)
+  lock, results = threading.Lock(), queue.Queue()
+  stop = threading.Event()
+  children = [_start(function) for _ in range(processes)]
+  threads = [
+    threading.Thread(target=_serve, args=(child, tasks, lock, results, stop), daemon=True)
+    for child in children
+  ]
+  try:
+    for thread in threads:
+      thread.start()
+    yield from _collect(results, len(threads))
+  finally:
+    stop.set()
+    for child in children:
+      child.kill()
+      child.wait()
+    for thread in threads:
+      thread.join()
+
+
+def _collect(results: queue.Queue, threads: int) -> Iterator[Any]:
+  while threads:
+    kind, value = results.get()
+    if kind == "end":
+      threads -= 1
+    elif kind == "error":
+      raise value
+    else:
+      yield value
+
+
+def _start(function: Callable) -> subprocess.Popen:
+  path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+  child = subprocess.Popen(
+    [sys.executable, "-c", "from taskmix.examples.pool import child; child()"],
+    stdin=subprocess.PIPE,
+    stdout=subprocess.PIPE,
+    env={**os.environ, "PYTHONPATH": path},
+  )
+  assert child.stdin
+  _send(child.stdin, pickle.dumps(function))
+  return child
+
+
+def _serve(
+  child: subprocess.Popen, tasks: Iterator, lock: threading.Lock, results: queue.Queue, stop: threading.Event
+) -> None:
+  """Hands tasks to one child until none is left, or it fails."""
+  assert child.stdin and child.stdout
+  try:
+    while not stop.is_set():
+      with lock:
+        item = next(tasks, _NO_MORE)
+      if item is _NO_MORE:
+        break
+      _send(child.stdin, pickle.dumps(item))
+      answer = _receive(child.stdout)
+      if answer is None:
+        raise BrokenPipeError
+      failed, value = pickle.loads(answer)
+      if failed:
+        raise value
+      results.put(("result", value))
+  except (BrokenPipeError, ConnectionError):
+    results.put(
+      ("error", RuntimeError(f"a worker process died (exit status {child.wait()}) at {item!r:.200}"))
+    )
+  except BaseException as error:
+    results.put(("error", error))
+  results.put(("end", None))
+
+
+_NO_MORE = object()
+
+
+def child() -> None:
+  """A child's whole life: a function comes, then items, until the pipe closes."""
+  source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+  # What a library prints must not get between the answers.
+  os.dup2(2, 1)
+  head = _receive(source)
+  if head is None:
+    return
+  function = None
+  while (item := _receive(source)) is not None:
+    try:
+      function = function or pickle.loads(head)
+      answer = (False, function(pickle.loads(item)))
+    except Exception as error:
+      answer = (True, error)
+    _send(sink, _dump(answer))
+
+
+def _dump(answer: tuple[bool, Any]) -> bytes:
+  try:
+    data = pickle.dumps(answer)
+    pickle.loads(data)
+  except Exception:
+    # An exception whose constructor wants more than its message.
+    failed, value = answer
+    return pickle.dumps(
+      (True, RuntimeError(f"{type(value).__name__}: {value}" if failed else "unpicklable result"))
+    )
+  return data
+
+
+def _send(pipe: BinaryIO | Any, data: bytes) -> None:
+  pipe.write(_SIZE.pack(len(data)) + data)
+  pipe.flush()
+
+
+def _receive(pipe: BinaryIO | Any) -> bytes | None:
+  head = pipe.read(_SIZE.size)
+  if len(head) < _SIZE.size:
+    return None
+  (size,) = _SIZE.unpack(head)
+  data = pipe.read(size)
+  return data if len(data) == size else None

@@ -1,0 +1,98 @@
+"""Encoded examples on their way to a shard: sorted runs in files.
+
+Whoever cuts crops keeps some megabytes of them, sorts them by key, and writes a
+run; whoever writes a shard takes from every run the stretch of keys that is its
+own. So payloads never pass through a runner's shuffle, and memory stays the same
+however many photos there are.
+
+A run is two files a kind: `NAME.KIND.records`, TFRecord-framed examples ordered by
+key, and `NAME.KIND.index`, one INDEX row each.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from taskmix.examples import storage
+from taskmix.examples.sharding import frame
+from taskmix.sources.files import is_remote, join, read_bytes
+
+# key: 64-bit place in the split's order; photo: its place in the sources' list;
+# number: of the crop in its photo and kind, to order equal keys; size: framed bytes.
+INDEX = np.dtype([("key", "<u8"), ("photo", "<u4"), ("number", "<u4"), ("size", "<u4")])
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+  """A run of one kind: `path` without its endings, and how many examples."""
+
+  path: str
+  kind: str
+  examples: int
+
+
+class RunWriter:
+  """Collects examples and spills them whenever they pass `limit` bytes.
+
+  Args:
+    folder: where runs go.
+    name: of this writer; runs are NAME-0, NAME-1, ...
+    limit: bytes kept before a run is written.
+  """
+
+  def __init__(self, folder: str, name: str, *, limit: int = 16 << 20):
+    self.runs: list[Run] = []
+    self._folder, self._name, self._limit = folder, name, limit
+    self._number = 0
+    self._clear()
+
+  def _clear(self) -> None:
+    self._records: dict[str, list[bytes]] = {}
+    self._index: dict[str, list[np.ndarray]] = {}
+    self._held = 0
+
+  def add(self, kind: str, photo: int, records: Sequence[bytes], keys: np.ndarray) -> int:
+    """Takes one photo's examples of a kind; returns their framed bytes."""
+    framed = frame(records)
+    index = np.empty(len(framed), INDEX)
+    index["key"], index["photo"], index["number"] = keys, photo, np.arange(len(framed))
+    index["size"] = [len(record) for record in framed]
+    self._records.setdefault(kind, []).extend(framed)
+    self._index.setdefault(kind, []).append(index)
+    size = int(index["size"].sum())
+    self._held += size
+    if self._held >= self._limit:
+      self.flush()
+    return size
+
+  def flush(self) -> None:
+    """Writes what is held as a run."""
+    for kind, records in self._records.items():
+      if records:
+        path = join(self._folder, f"{self._name}-{self._number}.{kind}")
+        index = np.concatenate(self._index[kind])
+        order = order_of(index)
+        storage.write_bytes(f"{path}.records", b"".join([records[i] for i in order.tolist()]))
+        storage.write_bytes(f"{path}.index", index[order].tobytes())
+        self.runs.append(Run(path, kind, len(index)))
+    self._number += 1
+    self._clear()
+
+
+def order_of(index: np.ndarray) -> np.ndarray:
+  """The order of a split: by key, then by photo and crop, so that nothing is left to chance."""
+  return np.lexsort((index["number"], index["photo"], index["key"]))
+
+
+def read_index(run: Run) -> np.ndarray:
+  """INDEX [examples], ordered by key; a local one is mapped, not read."""
+  path = f"{run.path}.index"
+  if not is_remote(path):
+    return np.memmap(path, INDEX, "r")
+  return np.frombuffer(read_bytes(path), INDEX)
+
+
+def read_stretch(run: Run, offset: int, size: int) -> bytes:
+  """`size` bytes of the run's records from `offset`."""
+  return read_bytes(f"{run.path}.records", (offset, size))

@@ -1,0 +1,88 @@
+"""Writing, moving and removing files: local paths, gs://, s3://, hdfs://.
+
+Local files take the direct way; the rest goes through Beam's filesystems.
+"""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from taskmix.sources.files import is_remote, join
+
+
+def make_folder(path: str) -> None:
+  """Makes the folder and those above it; object stores have none and need none."""
+  if not is_remote(path):
+    os.makedirs(path, exist_ok=True)
+
+
+@contextlib.contextmanager
+def create(path: str) -> Iterator[BinaryIO]:
+  """A new file that appears under its name only when it is whole.
+
+  A retried or a second attempt at the same file replaces it with the same bytes.
+  """
+  if is_remote(path):
+    with _beam().create(path, "application/octet-stream", _uncompressed()) as file:
+      yield file
+    return
+  aside = f"{path}.writing-{os.getpid()}"
+  with open(aside, "wb") as file:
+    yield file
+  os.replace(aside, path)
+
+
+def write_bytes(path: str, data: bytes) -> None:
+  with create(path) as file:
+    file.write(data)
+
+
+def exists(path: str) -> bool:
+  return _beam().exists(path) if is_remote(path) else os.path.exists(path)
+
+
+def list_files(folder: str) -> list[str]:
+  """Paths of all files below the folder, sorted; none if there is no folder."""
+  if is_remote(folder):
+    (match,) = _beam().match([join(folder, "**")])
+    return sorted(item.path for item in match.metadata_list)
+  return sorted(join(at, name) for at, _, names in os.walk(folder) for name in names)
+
+
+def remove_tree(folder: str) -> None:
+  """Removes the folder and all in it; none is fine."""
+  if not is_remote(folder):
+    shutil.rmtree(folder, ignore_errors=True)
+  elif files := list_files(folder):
+    _beam().delete(files)
+
+
+def publish(aside: str, folder: str, *, last: str) -> None:
+  """Gives the finished folder its name.
+
+  A local folder appears whole, in one rename. An object store has no such thing:
+  there the files are renamed one by one, and `last`, without which the folder
+  does not count as finished, at the end.
+  """
+  if not is_remote(folder):
+    make_folder(os.path.dirname(folder))
+    # rename(2) replaces an empty folder, such as TFX makes beforehand, at once.
+    os.rename(aside, folder)
+    return
+  files = [path for path in list_files(aside) if path != join(aside, last)]
+  for batch in (files, [join(aside, last)]):
+    _beam().rename(batch, [join(folder, path[len(aside) :].lstrip("/")) for path in batch])
+
+
+def _beam():
+  from apache_beam.io.filesystems import FileSystems  # 1 s of import that local paths are spared
+
+  return FileSystems
+
+
+def _uncompressed() -> str:
+  from apache_beam.io.filesystem import CompressionTypes
+
+  return CompressionTypes.UNCOMPRESSED

@@ -1,0 +1,367 @@
+"""Crops of one photo, by IoU with all of its faces, with every task's target.
+
+Candidates are drawn by the thousand, judged by one IoU matrix, and only the kept
+ones are cut:
+
+    random places ─┐
+    round a face  ─┼─► nearest of ALL faces ─► the kind whose IoU range holds it
+    tries a face  ─┘
+    shifts of a face with points ─► kept if every point is inside
+                                    ─► turned, mirrored
+
+A pixel of a crop is taken from the photo halved as often as leaves at most two
+of its pixels a step, so a 400-pixel face in 12 pixels is an average, not a
+sieve. Plain NumPy and OpenCV: nothing here knows of Beam or TensorFlow.
+"""
+
+import dataclasses
+
+import cv2
+import numpy as np
+
+from taskmix.faces import geometry
+from taskmix.keys import keyed_rng
+from taskmix.sources.annotated import AnnotatedImage
+from taskmix.spec import IMAGE, CropRecipe, Net, SampleKind
+
+Batch = dict[str, np.ndarray]
+"""Columns of one kind: name -> array [n, *shape]. `kind` and `image_id`, the same
+for all, are left to the codec."""
+
+COMPUTED = ("face", "box_offsets", "landmarks", "crop", "iou", "face_size")
+
+
+@dataclasses.dataclass(frozen=True)
+class Placed:
+  """Squares in a photo, and the face each belongs to.
+
+  Attributes:
+    boxes: float32 [n, 4], photo pixels.
+    face: int64 [n], index of the nearest face; meaningless where iou is 0.
+    iou: float32 [n] with that face.
+    angles: float32 [n], degrees clockwise that the picture is turned by.
+    mirrored: bool [n].
+  """
+
+  boxes: np.ndarray
+  face: np.ndarray
+  iou: np.ndarray
+  angles: np.ndarray
+  mirrored: np.ndarray
+
+  def __getitem__(self, index: np.ndarray) -> "Placed":
+    return Placed(*(getattr(self, field.name)[index] for field in dataclasses.fields(self)))
+
+
+def cut_crops(
+  levels: list[np.ndarray], image: AnnotatedImage, *, net: Net, kinds: tuple[str, ...], seed: int
+) -> dict[str, Batch]:
+  """Every crop that the net's recipe takes from one photo.
+
+  Args:
+    levels: of `halved`: the photo, uint8 [h, w, 3] RGB, and its halves.
+    image: its annotations.
+    net: gives recipe, IoU ranges, input size and columns.
+    kinds: the kinds wanted.
+    seed: of every random choice, with the image id.
+
+  Returns:
+    kind -> Batch, for each of `kinds`, in the order drawn; empty ones too.
+
+  Raises:
+    ValueError: for a column that neither the crop nor the annotations give.
+  """
+  if net.recipe is None:
+    raise ValueError(f"net {net.name!r} has no recipe: its images are taken whole (see `whole_image`)")
+  height, width, _ = levels[0].shape
+  placed = place_crops(width, height, image, net=net, kinds=kinds, seed=seed)
+  return {kind: _batch(levels, image, crops, net=net, kind=kind) for kind, crops in placed.items()}
+
+
+def place_crops(
+  width: int, height: int, image: AnnotatedImage, *, net: Net, kinds: tuple[str, ...], seed: int
+) -> dict[str, Placed]:
+  """Where `cut_crops` cuts in a photo of that size: the whole choice, no pixels."""
+  recipe = net.recipe
+  assert recipe is not None
+  by_iou = [net.kind(kind) for kind in kinds if net.kind(kind).min_iou is not None]
+  negative = [kind for kind in by_iou if not kind.min_iou]
+  positive = [kind for kind in by_iou if kind.min_iou]
+  large = np.flatnonzero(usable_faces(image) & (geometry.sizes(image.boxes).min(axis=1) >= recipe.min_face))
+  placed: dict[str, Placed] = {}
+  if negative:
+    rng = keyed_rng(seed, image.image_id, "negatives")
+    smallest = net.input_size[0]
+    boxes = np.concatenate(
+      [
+        _anywhere(rng, width, height, recipe.random_negatives, smallest),
+        _near(rng, image.boxes[large], width, height, recipe.near_negatives, smallest),
+      ]
+    )
+    placed.update(_by_iou(boxes, width, height, image, negative))
+  if positive:
+    rng = keyed_rng(seed, image.image_id, "faces")
+    boxes = _round_faces(rng, image.boxes[large], recipe.tries_per_face, recipe)
+    for kind, crops in _by_iou(boxes, width, height, image, positive).items():
+      placed[kind] = crops[np.isin(crops.face, large)]
+  for kind in kinds:
+    if net.kind(kind).min_iou is None:
+      placed[kind] = _place_landmarks(
+        width, height, image, large, recipe, keyed_rng(seed, image.image_id, kind)
+      )
+  return {kind: placed[kind] for kind in kinds}
+
+
+def usable_faces(image: AnnotatedImage) -> np.ndarray:
+  """Faces that a crop may be cut for: finite, of some size, not ignored; bool [n]."""
+  with np.errstate(invalid="ignore"):
+    finite = np.isfinite(image.boxes).all(axis=1) & (geometry.sizes(image.boxes) > 0).all(axis=1)
+  assert image.ignore is not None
+  return finite & ~image.ignore
+
+
+def whole_image(picture: np.ndarray, image: AnnotatedImage, *, net: Net) -> Batch:
+  """The image itself as one sample, resized to the net's input.
+
+  Raises:
+    ValueError: if `image.targets` lacks a column of the image's kind, or has
+      one of another size.
+  """
+  height, width, _ = net.input_size
+  shrinks = picture.shape[0] * picture.shape[1] > height * width
+  method = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+  resized = (
+    picture if picture.shape == net.input_size else cv2.resize(picture, (width, height), interpolation=method)
+  )
+  batch: Batch = {IMAGE: resized[None]}
+  for column, labelled in _filled_columns(net, image.kind):
+    value = image.targets.get(column.name)
+    if value is None and labelled:
+      raise ValueError(
+        f"{image.image_id}: kind {image.kind!r} needs the target {column.name!r}; "
+        f"its source gives {', '.join(image.targets) or 'none'}"
+      )
+    value = np.zeros(column.shape) if value is None else np.asarray(value)
+    if value.size != column.size:
+      raise ValueError(f"{image.image_id}: {column.name!r} has {value.size} values, not {column.size}")
+    batch[column.name] = value.reshape(1, *column.shape).astype(_NUMPY[column.dtype])
+  return batch
+
+
+def halved(photo: np.ndarray, smallest: int) -> list[np.ndarray]:
+  """The photo, and it halved again and again while both sides hold `smallest` pixels.
+
+  An odd last row or column is dropped, so that a level is exactly half of the
+  one before and its pixel i covers the pixels 2i and 2i + 1.
+  """
+  levels = [photo]
+  while min(levels[-1].shape[:2]) >= 2 * smallest:
+    height, width = (side // 2 for side in levels[-1].shape[:2])
+    even = levels[-1][: 2 * height, : 2 * width]
+    levels.append(cv2.resize(even, (width, height), interpolation=cv2.INTER_AREA))
+  return levels
+
+
+def cut(levels: list[np.ndarray], crops: Placed, side: tuple[int, int]) -> np.ndarray:
+  """The pixels of each crop: uint8 [n, *side, 3].
+
+  Args:
+    levels: of `halved`.
+    crops: what to cut; where a turned crop leaves the photo, its edge repeats.
+    side: (height, width) in pixels; the nets' inputs are square.
+  """
+  height, width = side
+  pixels = np.empty((len(crops.boxes), height, width, 3), np.uint8)
+  scales = geometry.sizes(crops.boxes)[:, 0] / width
+  with np.errstate(divide="ignore"):
+    depth = np.floor(np.log2(np.maximum(scales, 1))).astype(int)
+  depth = np.minimum(depth, len(levels) - 1)
+  matrices = _crop_to_level(crops, width, depth)
+  flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+  for index, level in enumerate(depth):
+    cv2.warpAffine(
+      levels[level],
+      matrices[index],
+      (width, height),
+      dst=pixels[index],
+      flags=flags,
+      borderMode=cv2.BORDER_REPLICATE,
+    )
+  pixels[crops.mirrored] = pixels[crops.mirrored, :, ::-1]
+  return pixels
+
+
+def _crop_to_level(crops: Placed, width: int, depth: np.ndarray) -> np.ndarray:
+  """Affine maps from a crop's pixel indices to its level's: float64 [n, 2, 3].
+
+  Pixel i's centre lies at i + 0.5, hence the halves. A picture turned clockwise
+  is read counter-clockwise.
+  """
+  boxes = crops.boxes.astype(np.float64)
+  step = (boxes[:, 2] - boxes[:, 0]) / width
+  turn = np.deg2rad(-crops.angles.astype(np.float64))
+  linear = np.empty((len(boxes), 2, 2))
+  linear[:, 0, 0] = linear[:, 1, 1] = np.cos(turn) * step
+  linear[:, 1, 0] = np.sin(turn) * step
+  linear[:, 0, 1] = -linear[:, 1, 0]
+  centre = (boxes[:, :2] + boxes[:, 2:]) / 2
+  origin = centre + (linear @ np.full(2, 0.5 - width / 2))
+  level = 0.5**depth
+  matrices = np.empty((len(boxes), 2, 3))
+  matrices[:, :, :2] = linear * level[:, None, None]
+  matrices[:, :, 2] = origin * level[:, None] - 0.5
+  return matrices
+
+
+def _anywhere(rng: np.random.Generator, width: int, height: int, count: int, smallest: int) -> np.ndarray:
+  """Squares of side `smallest` to half the shorter side, all inside; none in a tiny photo."""
+  largest = min(width, height) / 2
+  if largest < smallest:
+    return np.zeros((0, 4), np.float32)
+  sides = rng.uniform(smallest, largest, count)
+  corners = rng.uniform(size=(count, 2)) * (np.array([width, height]) - sides[:, None])
+  return np.concatenate([corners, corners + sides[:, None]], axis=1).astype(np.float32)
+
+
+def _near(
+  rng: np.random.Generator, faces: np.ndarray, width: int, height: int, count: int, smallest: int
+) -> np.ndarray:
+  """Squares that overlap each face, of the same sides as anywhere; some leave the photo."""
+  owners = np.repeat(faces, count, axis=0)
+  largest = min(width, height) / 2
+  if largest < smallest:
+    return np.zeros((0, 4), np.float32)
+  sides = rng.uniform(smallest, largest, len(owners))[:, None]
+  # From just touching the face on one side to just touching it on the other.
+  reach = rng.uniform(size=(len(owners), 2)) * (geometry.sizes(owners) + sides)
+  corners = owners[:, :2] - sides + reach
+  return np.concatenate([corners, corners + sides], axis=1).astype(np.float32)
+
+
+def _round_faces(rng: np.random.Generator, faces: np.ndarray, count: int, recipe: CropRecipe) -> np.ndarray:
+  """Squares of about each face's size, about its centre: `count` a face."""
+  owners = np.repeat(faces, count, axis=0)
+  spans = geometry.sizes(owners)
+  low, high = recipe.side_range
+  sides = rng.uniform(low * spans.min(axis=1), high * spans.max(axis=1))
+  shifts = rng.uniform(-recipe.max_shift, recipe.max_shift, (len(owners), 2)) * spans
+  return geometry.centred_squares((owners[:, :2] + owners[:, 2:]) / 2 + shifts, sides)
+
+
+def _by_iou(
+  boxes: np.ndarray, width: int, height: int, image: AnnotatedImage, kinds: list[SampleKind]
+) -> dict[str, Placed]:
+  boxes = boxes[geometry.inside(boxes, width, height)]
+  face, iou = geometry.nearest_faces(boxes, _finite(image.boxes))
+  crops = Placed(boxes, face, iou, np.zeros(len(boxes), np.float32), np.zeros(len(boxes), bool))
+  return {kind.name: crops[in_range(iou, kind)] for kind in kinds}
+
+
+def in_range(iou: np.ndarray, kind: SampleKind) -> np.ndarray:
+  """Whether each IoU belongs to the kind, with the ends that its `closed` names: bool [n].
+
+  Compared as float32, so that an IoU that prints as 0.65 is at the boundary.
+  """
+  low, high = np.float32(kind.min_iou), np.float32(kind.max_iou)
+  above = iou >= low if kind.closed in ("both", "left") else iou > low
+  below = iou <= high if kind.closed in ("both", "right") else iou < high
+  return above & below
+
+
+def _place_landmarks(
+  width: int,
+  height: int,
+  image: AnnotatedImage,
+  large: np.ndarray,
+  recipe: CropRecipe,
+  rng: np.random.Generator,
+) -> Placed:
+  """Shifts of each face with points that hold all of them, then turned and mirrored."""
+  assert image.landmarks is not None
+  pointed = large[np.isfinite(image.landmarks[large]).all(axis=(1, 2))]
+  boxes = _round_faces(rng, image.boxes[pointed], recipe.landmark_shifts, recipe)
+  face = np.repeat(pointed, recipe.landmark_shifts)
+  turns = rng.uniform(-recipe.max_rotation, recipe.max_rotation, len(boxes)).astype(np.float32)
+  kept = geometry.inside(boxes, width, height)
+  points = geometry.landmark_targets(boxes, image.landmarks[face])
+  turned = geometry.turn_landmarks(points, turns)
+  within = [((p >= 0) & (p <= 1)).all(axis=(1, 2)) & kept for p in (points, turned)]
+  iou = geometry.paired_iou(boxes, image.boxes[face])
+  still = Placed(boxes, face, iou, np.zeros_like(turns), np.zeros(len(boxes), bool))
+  parts = [still[within[0]]]
+  if recipe.max_rotation:
+    parts.append(dataclasses.replace(still, angles=turns)[within[1]])
+  if recipe.mirror:
+    parts += [dataclasses.replace(part, mirrored=~part.mirrored) for part in parts]
+  return _joined(parts)
+
+
+def _joined(parts: list[Placed]) -> Placed:
+  names = [field.name for field in dataclasses.fields(Placed)]
+  return Placed(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def _finite(boxes: np.ndarray) -> np.ndarray:
+  """Boxes with NaN or infinite ones made empty, which overlap nothing."""
+  return np.where(np.isfinite(boxes).all(axis=1)[:, None], boxes, 0).astype(np.float32)
+
+
+_NUMPY = {"uint8": np.uint8, "int64": np.int64, "float32": np.float32, "string": object}
+
+
+def _filled_columns(net: Net, kind: str):
+  """Each target and context column, and whether the kind labels it."""
+  yield from ((task.target, kind in task.kinds) for task in net.tasks)
+  yield from ((column, False) for column in net.context)
+
+
+def _batch(levels: list[np.ndarray], image: AnnotatedImage, crops: Placed, *, net: Net, kind: str) -> Batch:
+  batch: Batch = {IMAGE: cut(levels, crops, net.input_size[:2])}
+  count = len(crops.boxes)
+  for column, labelled in _filled_columns(net, kind):
+    context = column in net.context
+    shape = (count, *column.shape)
+    if labelled or context:
+      values = _column(column.name, image, crops, net=net, kind=kind)
+      if values.size != count * column.size:
+        raise ValueError(
+          f"net {net.name!r}: column {column.name!r} holds {column.size} values, "
+          f"{image.image_id} gives {values.size // count}"
+        )
+      batch[column.name] = values.reshape(shape).astype(_NUMPY[column.dtype])
+    else:
+      # A dense zero, masked out of the task's loss.
+      batch[column.name] = np.zeros(shape, _NUMPY[column.dtype])
+  return batch
+
+
+def _column(name: str, image: AnnotatedImage, crops: Placed, *, net: Net, kind: str) -> np.ndarray:
+  """A column's values [n, ...] by its name: worked out here, or an attribute of the face."""
+  count = len(crops.boxes)
+  if name == "face":
+    rule = net.kind(kind)
+    return np.full(count, int(rule.min_iou is None or rule.min_iou > 0))
+  if name == "crop":
+    return crops.boxes
+  if name == "iou":
+    return crops.iou
+  # A photo without faces still has negatives, whose face is none.
+  faces = _finite(image.boxes) if len(image.boxes) else np.zeros((1, 4), np.float32)
+  if name == "face_size":
+    return np.where(crops.iou > 0, geometry.sizes(faces[crops.face]).min(axis=1), 0)
+  if name == "box_offsets":
+    # Of the upright crop: no box-shaped truth fits a turned one.
+    offsets = geometry.box_targets(crops.boxes, faces[crops.face])
+    return np.where(crops.mirrored[:, None], geometry.mirror_offsets(offsets), offsets)
+  if name == "landmarks":
+    assert image.landmarks is not None
+    points = geometry.landmark_targets(crops.boxes, image.landmarks[crops.face])
+    points = geometry.turn_landmarks(points, crops.angles)
+    return np.where(crops.mirrored[:, None, None], geometry.mirror_landmarks(points), points)
+  if name not in image.attributes:
+    raise ValueError(
+      f"net {net.name!r}: nothing gives the column {name!r}; a crop has {', '.join(COMPUTED)}, "
+      f"the faces of {image.image_id} have {', '.join(image.attributes) or 'no attributes'}"
+    )
+  values = np.asarray(image.attributes[name])
+  return values[crops.face] if len(values) else np.zeros((count, *values.shape[1:]))
