@@ -1,7 +1,8 @@
 """ServingCheck: in InfraValidator's place, without Docker."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tfx.dsl.components.base import base_component, executor_spec
 from tfx.types import channel_utils, component_spec, standard_artifacts
@@ -18,6 +19,7 @@ class ServingCheckSpec(component_spec.ComponentSpec):
   PARAMETERS = {
     "name": component_spec.ExecutionParameter(type=str),
     "photos": component_spec.ExecutionParameter(type=str),
+    "constants": component_spec.ExecutionParameter(type=str),
     "policy": component_spec.ExecutionParameter(type=str),
   }
   INPUTS = {
@@ -51,6 +53,7 @@ class ServingCheck(base_component.BaseComponent):
     *,
     name: str,
     photos: Sequence[str] = (),
+    constants: Mapping[str, Any] | None = None,
     policy: ServingPolicy | None = None,
   ):
     """Wires the check.
@@ -60,6 +63,8 @@ class ServingCheck(base_component.BaseComponent):
       examples: Examples as before Transform; their eval splits are asked.
       name: of the model, as servers call it.
       photos: paths of JPEG or PNG files, for a model that takes photos.
+      constants: values of inputs that neither fills, such as a detector's
+        thresholds.
       policy: budgets, and what only warns.
 
     Raises:
@@ -73,6 +78,7 @@ class ServingCheck(base_component.BaseComponent):
         examples=examples,
         name=name,
         photos=json.dumps([str(photo) for photo in photos]),
+        constants=json.dumps(dict(constants or {}), sort_keys=True),
         policy=to_json(policy or ServingPolicy()),
         blessing=channel_utils.as_channel([standard_artifacts.InfraBlessing()]),
       )

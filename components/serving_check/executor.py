@@ -40,8 +40,8 @@ class Executor(base_executor.BaseExecutor):
       input_dict: "model": Model; "examples": Examples, optional.
       output_dict: "blessing": InfraBlessing, with custom properties `blessed`
         and `has_model`, and `report.json` (a check.Report) in its folder.
-      exec_properties: "name": str; "photos": JSON list of paths; "policy":
-        ServingPolicy as JSON.
+      exec_properties: "name": str; "photos": JSON list of paths;
+        "constants": JSON object; "policy": ServingPolicy as JSON.
     """
     policy = from_json(ServingPolicy, exec_properties["policy"])
     blessing = artifact_utils.get_single_instance(output_dict["blessing"])
@@ -54,6 +54,7 @@ class Executor(base_executor.BaseExecutor):
           pushed,
           examples=_examples(input_dict.get("examples") or [], policy.examples),
           photos=[_read(path) for path in json.loads(exec_properties["photos"])],
+          constants=json.loads(exec_properties["constants"]),
           policy=policy,
           name=exec_properties["name"],
         )

@@ -16,10 +16,11 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from taskmix.serving import launch, questions, versions, warm_up
+from taskmix.serving import launch, questions, reference, versions, warm_up
 from taskmix.serving.client import Client, GrpcClient, Refusal, RestClient, rest_can_carry
 from taskmix.serving.policy import MEASURED, ServingPolicy
 from taskmix.serving.questions import Question
@@ -96,6 +97,24 @@ def read_report(folder: str | os.PathLike) -> Report:
 
 
 @dataclasses.dataclass(frozen=True)
+class _Material:
+  """What requests are made of."""
+
+  examples: Sequence[bytes]
+  photos: Sequence[bytes]
+  constants: Mapping[str, Any]
+
+  def inputs(self, signature: Signature) -> tuple[dict[str, np.ndarray] | None, bool]:
+    """What fills the signature, None if nothing does, and whether that is photos."""
+    for make, material in ((questions.from_photos, self.photos), (questions.from_examples, self.examples)):
+      if material:
+        inputs = make(signature, material, constants=self.constants)
+        if inputs is not None:
+          return inputs, material is self.photos
+    return None, False
+
+
+@dataclasses.dataclass(frozen=True)
 class _Paper:
   """The examination: every question, and the answers of those that have one."""
 
@@ -139,6 +158,7 @@ def check_model(
   *,
   examples: Sequence[bytes] = (),
   photos: Sequence[bytes] = (),
+  constants: Mapping[str, Any] | None = None,
   policy: ServingPolicy | None = None,
   name: str = "model",
 ) -> Report:
@@ -149,6 +169,8 @@ def check_model(
     pushed: folder to be made: what would be pushed.
     examples: real serialized tf.Examples, as before Transform.
     photos: real JPEG or PNG files, for models that take photos.
+    constants: values of inputs that neither fills, by the input's name, such as
+      a detector's thresholds.
     policy: budgets, and what only warns.
     name: of the model.
 
@@ -160,7 +182,7 @@ def check_model(
     raise ValueError("the serving check needs real examples or photos to ask the model about, and got none")
   judge = _Judge(policy, "")
   try:
-    paper = _paper(pathlib.Path(model), examples, photos, policy, judge)
+    paper = _paper(pathlib.Path(model), _Material(examples, photos, constants or {}), policy, judge)
     assemble(model, pushed, paper.good, answers=paper.answers, policy=policy, name=name)
     recorded = warm_up.read_warm_up(pushed)
   except ValueError as error:
@@ -209,19 +231,18 @@ def assemble(
 
 def _paper(
   model: pathlib.Path,
-  examples: Sequence[bytes],
-  photos: Sequence[bytes],
+  material: _Material,
   policy: ServingPolicy,
   judge: _Judge,
 ) -> _Paper:
   good, bad = [], []
   for signature in read_signatures(model).values():
-    inputs, from_photos = _inputs(signature, examples, photos)
+    inputs, from_photos = material.inputs(signature)
     if inputs is None:
       judge.fault(
         "unasked",
-        f"signature {signature.name!r} was not asked: neither "
-        f"{'examples' if examples else 'photos'} nor defaults fill {', '.join(signature.needed)}",
+        f"signature {signature.name!r} was not asked: nothing that was given fills "
+        f"{', '.join(signature.needed)}",
       )
       continue
     batched = questions.is_batched(signature)
@@ -230,18 +251,7 @@ def _paper(
   if not good:
     raise ValueError(f"no signature of {model} can be asked about what was given")
   bad.append(questions.stray_question(good[0].inputs))
-  return _Paper(good, warm_up.reference_answers(model, good), bad)
-
-
-def _inputs(
-  signature: Signature, examples: Sequence[bytes], photos: Sequence[bytes]
-) -> tuple[dict[str, np.ndarray] | None, bool]:
-  """What fills the signature, and whether that is photos."""
-  if photos:
-    inputs = questions.from_photos(signature, photos)
-    if inputs is not None:
-      return inputs, True
-  return (questions.from_examples(signature, examples) if examples else None), False
+  return _Paper(good, reference.answers(model, good), bad)
 
 
 def _examine(

@@ -35,7 +35,9 @@ class Question:
   expect: Expectation = "answer"
 
 
-def from_examples(signature: Signature, records: Sequence[bytes]) -> dict[str, np.ndarray] | None:
+def from_examples(
+  signature: Signature, records: Sequence[bytes], *, constants: Mapping[str, Any] | None = None
+) -> dict[str, np.ndarray] | None:
   """The inputs that ask `signature` about serialized tf.Examples.
 
   A lone vector of strings takes the examples as they are; any other input takes
@@ -44,18 +46,18 @@ def from_examples(signature: Signature, records: Sequence[bytes]) -> dict[str, n
   Args:
     signature: of the model.
     records: serialized tf.Examples, one an item.
+    constants: input -> value, of those that no example fills.
 
   Returns:
-    name -> array with one row a record; None if the examples cannot fill it.
+    name -> array with one row a record; None if they cannot fill it.
   """
-  needed = signature.needed
-  if len(needed) == 1:
-    ((name, spec),) = needed.items()
+  inputs, open_inputs = _constants(signature, constants)
+  if len(open_inputs) == 1:
+    ((name, spec),) = open_inputs.items()
     if _is_strings(spec):
-      return {name: strings(records)}
+      return {**inputs, name: strings(records)}
   features = [_features(record) for record in records]
-  inputs = {}
-  for name, spec in needed.items():
+  for name, spec in open_inputs.items():
     rows = [_feature_as(spec, found.get(name)) for found in features]
     if not rows or any(row is None for row in rows):
       return None
@@ -63,30 +65,38 @@ def from_examples(signature: Signature, records: Sequence[bytes]) -> dict[str, n
   return inputs or None
 
 
-def from_photos(signature: Signature, photos: Sequence[bytes]) -> dict[str, np.ndarray] | None:
+def from_photos(
+  signature: Signature, photos: Sequence[bytes], *, constants: Mapping[str, Any] | None = None
+) -> dict[str, np.ndarray] | None:
   """The inputs that ask `signature` about encoded photos.
 
   A vector of strings takes the files; an image tensor [h, w, 3] the first
   picture; a batch of images [n, h, w, 3] all of them at its size, or the first
   where its size is open.
 
+  Args:
+    signature: of the model.
+    photos: JPEG or PNG files.
+    constants: input -> value, of those that no photo fills.
+
   Returns:
-    name -> array; None if photos cannot fill it.
+    name -> array; None if they cannot fill it.
   """
-  needed = signature.needed
-  if len(needed) != 1:
+  inputs, open_inputs = _constants(signature, constants)
+  if len(open_inputs) != 1:
     return None
-  ((name, spec),) = needed.items()
+  ((name, spec),) = open_inputs.items()
   if _is_strings(spec):
-    return {name: strings(photos)}
+    return {**inputs, name: strings(photos)}
   if spec.shape is None or len(spec.shape) not in (3, 4) or spec.shape[-1] not in (3, None):
     return None
+  dtype = _numpy_dtype(spec)
   height, width = spec.shape[-3:-1]
   if len(spec.shape) == 3:
-    return {name: _picture(photos[0], height, width).astype(spec.dtype)}
+    return {**inputs, name: _picture(photos[0], height, width).astype(dtype)}
   # Pictures of an open size cannot share a batch.
   chosen = photos if height and width else photos[:1]
-  return {name: np.stack([_picture(photo, height, width) for photo in chosen]).astype(spec.dtype)}
+  return {**inputs, name: np.stack([_picture(photo, height, width) for photo in chosen]).astype(dtype)}
 
 
 def real_questions(
@@ -187,6 +197,23 @@ def _is_batched(signature: Signature) -> bool:
   )
 
 
+def _constants(
+  signature: Signature, constants: Mapping[str, Any] | None
+) -> tuple[dict[str, np.ndarray], dict[str, Spec]]:
+  """The needed inputs that are given as constants, and those that are not."""
+  given = constants or {}
+  needed = signature.needed
+  fixed = {name: np.array(given[name], _numpy_dtype(needed[name])) for name in needed if name in given}
+  return fixed, {name: spec for name, spec in needed.items() if name not in fixed}
+
+
+def _numpy_dtype(spec: Spec) -> Any:
+  """NumPy's name of TensorFlow's DT_ name."""
+  return {"string": object, "float": "float32", "double": "float64", "half": "float16"}.get(
+    spec.dtype, spec.dtype
+  )
+
+
 def _is_strings(spec: Spec) -> bool:
   return spec.dtype == "string" and (spec.shape is None or len(spec.shape) == 1)
 
@@ -223,11 +250,11 @@ def _feature_as(spec: Spec, feature: Any) -> np.ndarray | None:
   row_shape = [-1 if size is None else size for size in spec.shape[1:]]
   try:
     if kind == "bytes_list" and spec.dtype != "string":
-      flat = np.frombuffer(values[0], spec.dtype)
+      flat = np.frombuffer(values[0], _numpy_dtype(spec))
     elif spec.dtype == "string":
       flat = strings(list(values))
     else:
-      flat = np.array(values, spec.dtype)
+      flat = np.array(values, _numpy_dtype(spec))
     return flat.reshape(row_shape)
   except (ValueError, IndexError, TypeError):
     return None

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from taskmix.serving.questions import Question
-from taskmix.serving.signatures import read_signatures
 
 WARM_UP = pathlib.PurePosixPath("assets.extra/tf_serving_warmup_requests")
 
@@ -88,41 +87,6 @@ def read_warm_up(model: str | os.PathLike) -> list[tuple[Question, Answer]]:
     )
     for index, log in enumerate(logs)
   ]
-
-
-def reference_answers(model: str | os.PathLike, questions: Sequence[Question]) -> list[Answer]:
-  """What a SavedModel answers in this process, on its CPU.
-
-  Raises:
-    ValueError: if it cannot be loaded here, or does not answer.
-  """
-  import tensorflow as tf
-
-  with tf.device("/CPU:0"):
-    try:
-      loaded = tf.saved_model.load(str(model))
-    except Exception as error:  # A broken file surfaces as anything from IndexError to OpError.
-      raise ValueError(f"the SavedModel {model} cannot be loaded: {_first_line(error)}") from error
-    defaults = {name: signature.defaults for name, signature in read_signatures(model).items()}
-    answers = []
-    for question in questions:
-      # Loaded in Python, a signature wants the inputs with a default as well.
-      inputs = {**defaults[question.signature], **question.inputs}
-      given = {key: tf.constant(value) for key, value in inputs.items()}
-      try:
-        outputs = loaded.signatures[question.signature](**given)
-      except tf.errors.OpError as error:
-        raise ValueError(
-          f"the Trainer's own model does not answer {question.about} to {question.signature!r}: "
-          f"{_first_line(error)}"
-        ) from error
-      answers.append({key: value.numpy() for key, value in outputs.items()})
-    return answers
-
-
-def _first_line(error: Exception) -> str:
-  text = str(error).removeprefix("Graph execution error:").strip()
-  return text.splitlines()[0] if text else type(error).__name__
 
 
 def _log(question: Question, answer: Answer, name: str):

@@ -63,7 +63,7 @@ def _check(exported, folder: pathlib.Path, *, model=None, policy: ServingPolicy 
   CheckExecutor().Do(
     {"model": [model or exported[0]], "examples": [exported[1]]},
     outputs,
-    {"name": "double", "photos": "[]", "policy": to_json(policy)},
+    {"name": "double", "photos": "[]", "constants": "{}", "policy": to_json(policy)},
   )
   return outputs["blessing"][0]
 

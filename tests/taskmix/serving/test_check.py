@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from taskmix.serving import launch, policy, warm_up
+from taskmix.serving import launch, policy, reference, warm_up
 from taskmix.serving.check import Report, check_model
 from taskmix.serving.policy import ServingPolicy
 from taskmix.serving.questions import Question, strings
@@ -72,7 +72,7 @@ def test_answers_other_than_the_trainers_are_refused_and_budgets_warn(toy_model,
   model = tmp_path / "model"
   shutil.copytree(toy_model, model)
   asked = Question("", "serve_examples", {"examples": strings(toy_records[:1])})
-  (answer,) = warm_up.reference_answers(model, [asked])
+  (answer,) = reference.answers(model, [asked])
   in_memory = {**answer, "box": answer["box"] + 0.25}
   warm_up.write_warm_up(model, [asked], answers=[in_memory])
   lenient = dataclasses.replace(QUICK, memory_mib=10, answer_seconds=1e-9, warn=("memory_mib",))
@@ -125,7 +125,7 @@ def test_silence_about_bad_requests_and_nan_are_refused_and_an_unasked_signature
   )
   assert "an example whose bytes are cut short" in text
   assert "unasked: signature 'unknown' was not asked" in text
-  assert "fill temperature" in text
+  assert "nothing that was given fills temperature" in text
 
 
 def test_a_model_that_needs_python_code_does_not_load_in_a_clean_process(toy_records, tmp_path):
