@@ -28,7 +28,8 @@ BUCKETS = 1 << BUCKET_BITS
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
-FRAME_BYTES = _HEADER.size + _FOOTER.size
+HEADER_BYTES = _HEADER.size
+FRAME_BYTES = HEADER_BYTES + _FOOTER.size
 _MASK_DELTA = 0xA282EAD8
 _crc32c = google_crc32c.value
 
@@ -64,15 +65,15 @@ def _read_frames(stream: BinaryIO | gzip.GzipFile, name: str) -> Iterator[bytes]
   number = 0
   while header := stream.read(_HEADER.size):
     if len(header) < _HEADER.size:
-      raise ValueError(f"{name}: cut off in record {number}; convert again")
+      raise ValueError(f"{name}: cut off in record {number}; copy or convert it again")
     size, crc = _HEADER.unpack(header)
     if crc != _masked_crc(header[:8]):
       raise ValueError(f"{name}: record {number} has a broken length; is it a TFRecord file?")
     record, footer = stream.read(size), stream.read(_FOOTER.size)
     if len(footer) < _FOOTER.size:
-      raise ValueError(f"{name}: cut off in record {number}; convert again")
+      raise ValueError(f"{name}: cut off in record {number}; copy or convert it again")
     if _FOOTER.unpack(footer)[0] != _masked_crc(record):
-      raise ValueError(f"{name}: record {number} is damaged; convert again")
+      raise ValueError(f"{name}: record {number} is damaged; copy or convert it again")
     yield record
     number += 1
 

@@ -16,14 +16,13 @@ crops of one photo can land on both sides. Where that matters, convert from the
 photos, or give train and eval data of their own.
 """
 
-import struct
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
-import google_crc32c
 import numpy as np
 
 from taskmix.examples.codec import decode_features
+from taskmix.examples.sharding import FRAME_BYTES, HEADER_BYTES, read_records
 from taskmix.sources.annotated import POINTS, AnnotatedImage, AnnotationError
 from taskmix.sources.files import list_files, open_binary
 
@@ -103,43 +102,29 @@ def _targets(kind: str, info: np.ndarray, points: int) -> Mapping[str, Any]:
 
 
 def _records(path: str) -> Iterator[tuple[int, bytes]]:
-  """(offset of the data, data) of each record of a TFRecord file.
-
-  A record is its length as uint64, that number's masked CRC, the data, and the
-  data's masked CRC, all little-endian
-  (https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details).
-  """
-  with open_binary(path) as file:
-    offset, index = 0, 0
-    while header := file.read(12):
-      if index == 0 and header.startswith(_GZIP_MAGIC):
-        raise AnnotationError(path, None, "compressed TFRecords cannot be read by place; gunzip the file")
-      data = _record(path, index, header, file)
-      yield offset + 12, data
-      offset += 16 + len(data)
-      index += 1
-    if index == 0:
-      raise AnnotationError(path, None, "the file is empty; copy it again")
+  """(offset of the data, data) of each record of a TFRecord file."""
+  with _open(path) as file:
+    offset = 0
+    try:
+      for data in read_records(file, path):
+        yield offset + HEADER_BYTES, data
+        offset += FRAME_BYTES + len(data)
+    except ValueError as error:
+      raise AnnotationError(path, None, str(error).removeprefix(f"{path}: ")) from None
+  if not offset:
+    raise AnnotationError(path, None, "the file is empty; copy it again")
 
 
-def _record(path: str, index: int, header: bytes, file: BinaryIO) -> bytes:
-  if len(header) < 12:
-    raise _record_error(path, index, "the file ends inside its header; copy it again")
-  length, length_crc = struct.unpack("<QI", header)
-  # Before the data: a corrupted length would ask for all the memory there is.
-  if _masked_crc(header[:8]) != length_crc:
-    raise _record_error(path, index, "the length's checksum is wrong; is it a TFRecord file?")
-  data, footer = file.read(length), file.read(4)
-  if len(data) < length or len(footer) < 4:
-    raise _record_error(path, index, "the file ends inside it; copy it again")
-  if _masked_crc(data) != struct.unpack("<I", footer)[0]:
-    raise _record_error(path, index, "the data's checksum is wrong; copy the file again")
-  return data
-
-
-def _masked_crc(data: bytes) -> int:
-  crc = google_crc32c.value(data)
-  return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+def _open(path: str) -> BinaryIO:
+  try:
+    file = open_binary(path)
+  except FileNotFoundError:
+    raise AnnotationError(path, None, "no such file; check the source's `annotations`") from None
+  if file.read(2) == _GZIP_MAGIC:
+    file.close()
+    raise AnnotationError(path, None, "compressed TFRecords cannot be read by place; gunzip the file")
+  file.seek(0)
+  return file
 
 
 def _record_error(path: str, index: int, problem: str) -> AnnotationError:
