@@ -112,10 +112,8 @@ class Model:
     """The SignatureDef of that name; "" is serving_default."""
     name = name or tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
     if name not in self.signatures:
-      raise Refused(
-        grpc.StatusCode.FAILED_PRECONDITION,
-        f"no signature {name!r}; there is {', '.join(sorted(self.signatures))}",
-      )
+      known = ", ".join(key for key in sorted(self.signatures) if not key.startswith("_"))
+      raise Refused(grpc.StatusCode.FAILED_PRECONDITION, f"no signature {name!r}; there is {known}")
     return self.signatures[name]
 
   def _warm_up(self, path: pathlib.Path) -> None:

@@ -83,3 +83,9 @@ def toy_records() -> list[bytes]:
     feature["box_offsets"].float_list.value.extend([0.0, 0.1, -0.1, 0.0])
     records.append(example.SerializeToString(deterministic=True))
   return records
+
+
+@pytest.fixture(scope="session")
+def toy_export():
+  """The function that exports a toy, for a second one."""
+  return export_toy

@@ -1,0 +1,197 @@
+"""The loopback server speaks as TensorFlow Serving does, and the documented client is understood."""
+
+import json
+import pathlib
+import re
+import time
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+
+from taskmix.serving import launch, versions
+from taskmix.serving.check import check_model
+from taskmix.serving.client import GrpcClient, Refusal, RestClient
+from taskmix.serving.policy import ServingPolicy
+
+DOCS = pathlib.Path(__file__).parents[3] / "docs" / "serving.md"
+IMAGES = np.arange(2 * 48).reshape(2, 4, 4, 3).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def served(toy_model, tmp_path_factory):
+  """(folder of versions, server that watches it)."""
+  base = tmp_path_factory.mktemp("base")
+  versions.publish(toy_model, base, record=versions.Record("toy"))
+  with launch.serving(base, name="toy", watch=0.05) as server:
+    yield base, server
+
+
+def _post(server, body, path="/v1/models/toy:predict"):
+  data = body if isinstance(body, bytes) else json.dumps(body).encode()
+  try:
+    with urllib.request.urlopen(f"http://{server.rest}{path}", data, timeout=30) as response:
+      return response.status, json.load(response)
+  except urllib.error.HTTPError as error:
+    return error.code, json.load(error)
+
+
+def test_rows_and_columns_give_the_same_answer(served):
+  _, server = served
+  _, rows = _post(server, {"instances": [{"image": image} for image in IMAGES.tolist()]})
+  _, bare = _post(server, {"instances": IMAGES.tolist()})
+  _, columns = _post(server, {"inputs": {"image": IMAGES.tolist()}, "signature_name": "serving_default"})
+  assert rows == bare
+  assert [row["box"] for row in rows["predictions"]] == columns["outputs"]["box"]
+  assert np.allclose(np.sum(columns["outputs"]["face"], 1), 1)
+
+
+def test_grpc_and_rest_agree(served):
+  _, server = served
+  by_grpc = GrpcClient(server.grpc, "toy").ask("serving_default", {"image": IMAGES}, timeout=30)
+  by_rest = RestClient(server.rest, "toy").ask("serving_default", {"image": IMAGES}, timeout=30)
+  np.testing.assert_allclose(by_rest["face"], by_grpc["face"], rtol=1e-6)
+  assert by_grpc["face"].dtype == np.float32
+
+
+@pytest.mark.parametrize(
+  ("body", "status", "reason"),
+  [
+    (b"{", 400, "not JSON"),
+    (b"[" * 100_000, 400, "not JSON"),
+    ({}, 400, 'either "instances" or "inputs"'),
+    ({"instances": []}, 400, "a list that is not empty"),
+    ({"instances": [{"photo": 1}]}, 400, "no input 'photo'; there is image"),
+    ({"instances": [{"image": [[1, 2], [3]]}]}, 400, "is not a uint8 tensor"),
+    ({"instances": [{"image": 300}]}, 400, "values do not fit uint8"),
+    ({"instances": [{"image": 1}]}, 400, "must have shape"),
+    ({"inputs": {"image": "x"}}, 400, "is not a uint8 tensor"),
+    ({"instances": ["x"], "signature_name": "gone"}, 400, "no signature 'gone'; there is serve_examples"),
+    ({"instances": ["x"], "signature_name": "serve_examples"}, 400, "Could not parse example input"),
+    ({"instances": [{"b64": "?"}], "signature_name": "serve_examples"}, 400, "bad base64"),
+  ],
+)
+def test_a_bad_body_is_refused_with_its_reason(served, body, status, reason):
+  _, server = served
+  got, answer = _post(server, body)
+  assert got == status
+  assert reason in answer["error"]
+
+
+def test_unknown_models_versions_and_pages_are_not_found(served):
+  _, server = served
+  for path in ("/v1/models/other:predict", "/v1/models/toy/versions/7:predict", "/"):
+    assert _post(server, {"instances": IMAGES.tolist()}, path)[0] == 404
+
+
+def test_status_and_metadata_are_those_of_tensorflow_serving(served):
+  base, server = served
+  with urllib.request.urlopen(f"http://{server.rest}/v1/models/toy", timeout=30) as response:
+    (status,) = json.load(response)["model_version_status"]
+  assert status["state"] == "AVAILABLE"
+  assert int(status["version"]) == versions.show_version(base).number
+  with urllib.request.urlopen(f"http://{server.rest}/v1/models/toy/metadata", timeout=30) as response:
+    metadata = json.load(response)["metadata"]
+  assert "serving_default" in metadata["signature_def"]["signature_def"]
+
+
+def test_a_refusal_over_grpc_has_status_and_reason(served):
+  _, server = served
+  with pytest.raises(Refusal, match=r"INVALID_ARGUMENT: input 'image' must be uint8, not float") as refusal:
+    GrpcClient(server.grpc, "toy").ask("serving_default", {"image": IMAGES / 2}, timeout=30)
+  assert refusal.value.client_fault
+  with pytest.raises(Refusal, match="NOT_FOUND"):
+    GrpcClient(server.grpc, "other").ask("serving_default", {"image": IMAGES}, timeout=30)
+
+
+def test_a_server_that_is_away_is_no_fault_of_the_client():
+  for client in (GrpcClient("127.0.0.1:9", "toy"), RestClient("127.0.0.1:9", "toy")):
+    with pytest.raises(Refusal) as refusal:
+      client.ask("serving_default", {"image": IMAGES}, timeout=5)
+    assert not refusal.value.client_fault
+
+
+def test_a_watching_server_follows_push_and_rollback_without_a_refusal(served, toy_export, tmp_path):
+  base, server = served
+  client = GrpcClient(server.grpc, "toy")
+
+  def box() -> float:
+    return float(client.ask("serving_default", {"image": IMAGES}, timeout=30)["box"][0, 0])
+
+  def wait_for(value: float) -> None:
+    deadline = time.monotonic() + 60
+    while abs(box() - value) > 1e-3:
+      assert time.monotonic() < deadline, "the server did not follow"
+
+  first = box()
+  versions.publish(toy_export(tmp_path / "m", bias=10.0), base, record=versions.Record("toy"))
+  wait_for(first + 10)
+  versions.rollback(base)
+  wait_for(first)
+
+
+@pytest.fixture(scope="module")
+def detector(tmp_path_factory) -> pathlib.Path:
+  """A stand-in with a detector's signatures: one face, whose box is the photo."""
+  import tensorflow as tf
+
+  class Detector(tf.Module):
+    def one(self, photo):
+      return tf.cast(tf.shape(tf.io.decode_image(photo, 3, expand_animations=False)), tf.float32)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "images")])
+    def serve(self, images):
+      n = tf.size(images)
+      size = tf.map_fn(self.one, images, fn_output_signature=tf.TensorSpec([3], tf.float32))
+      corner = tf.zeros([n, 1, 2])
+      boxes = tf.concat([corner, size[:, None, 1::-1]], 2)
+      points = tf.tile(boxes[:, :, None, 2:] / 2, [1, 1, 5, 1])
+      ones = tf.ones([n, 1])
+      return {"boxes": boxes, "scores": ones, "landmarks": points, "count": tf.ones([n], tf.int32)}
+
+    @tf.function(
+      input_signature=[
+        tf.TensorSpec([None, None, 3], tf.uint8, "image"),
+        tf.TensorSpec([], tf.float32, "min_face"),
+      ]
+    )
+    def pixels(self, image, min_face):
+      return {"mean": tf.reduce_mean(tf.cast(image, tf.float32)) + min_face}
+
+  module = Detector()
+  folder = tmp_path_factory.mktemp("detector") / "model"
+  signatures = {"serving_default": module.serve, "detect_image": module.pixels}
+  tf.saved_model.save(module, str(folder), signatures=signatures)
+  return folder
+
+
+def test_a_detector_is_asked_with_photos(detector, demo, tmp_path):
+  photos = [path.read_bytes() for path in sorted((demo / "photos").glob("*.jpg"))[:3]]
+  report = check_model(
+    detector,
+    tmp_path / "pushed",
+    photos=photos,
+    constants={"min_face": 20.0},
+    policy=ServingPolicy(server="loopback", large_batch=9),
+    name="detector",
+  )
+  assert report.findings == ()
+  assert set(report.asked) == {"serving_default", "detect_image", "no_such_signature"}
+
+
+def test_the_documented_client_prints_the_faces(detector, demo, tmp_path, capsys):
+  (script,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)
+  client: dict = {"__name__": "client"}
+  exec(compile(script, str(DOCS), "exec"), client)
+  photo = (demo / "photos" / "skimage_astronaut.jpg").read_bytes()
+  base = tmp_path / "base"
+  versions.publish(detector, base, record=versions.Record("detector"))
+  with launch.serving(base, name="detector") as server:
+    client["print_faces"](client["ask_grpc"](server.grpc, photo))
+    client["print_faces"](client["ask_rest"](server.rest, photo))
+    with pytest.raises(SystemExit, match="refused: Unknown image file format"):
+      client["ask_rest"](server.rest, b"no photo")
+  by_grpc, by_rest = capsys.readouterr().out.splitlines()
+  assert by_grpc == by_rest
+  assert re.fullmatch(r"1\.00  box 0, 0, \d+, \d+  left eye \d+, \d+", by_grpc)
