@@ -10,7 +10,6 @@ import pathlib
 from tfx.components import (
   Evaluator,
   ExampleValidator,
-  Pusher,
   StatisticsGen,
   Trainer,
   Transform,
@@ -22,13 +21,15 @@ from tfx.dsl.input_resolution.strategies.latest_blessed_model_strategy import (
 )
 from tfx.orchestration import metadata
 from tfx.orchestration import pipeline as tfx_pipeline
-from tfx.proto import pusher_pb2, trainer_pb2, transform_pb2
+from tfx.proto import trainer_pb2, transform_pb2
 from tfx.types import standard_artifacts
 from tfx.types.channel import Channel
 
 import taskmix
 from components.crop_example_gen.component import CropExampleGen
 from components.example_gate.component import ExampleGate
+from components.model_pusher.component import ModelPusher
+from components.serving_check.component import ServingCheck
 from pipeline.config import REPOSITORY, Config
 from pipeline.folders import RunFolder
 from taskmix import evaluation, keys
@@ -96,12 +97,16 @@ def create_pipeline(config: Config, *, data: str, folder: RunFolder) -> tfx_pipe
     eval_config=evaluation.eval_config(net),
     schema=schema.outputs["schema"],
   )
-  pusher = Pusher(
-    model=trainer.outputs["model"],
+  serving = ServingCheck(trainer.outputs["model"], examples.outputs["examples"], name=net.name)
+  pusher = ModelPusher(
+    trainer.outputs["model"],
+    name=net.name,
+    push_directory=str(folder.serving / net.name),
     model_blessing=evaluator.outputs["blessing"],
-    push_destination=pusher_pb2.PushDestination(
-      filesystem=pusher_pb2.PushDestination.Filesystem(base_directory=str(folder.serving / net.name))
-    ),
+    infra_blessing=serving.outputs["blessing"],
+    evaluation=evaluator.outputs["evaluation"],
+    net=net,
+    lineage={"config": config.name},
   )
   return tfx_pipeline.Pipeline(
     pipeline_name=config.name,
@@ -118,6 +123,7 @@ def create_pipeline(config: Config, *, data: str, folder: RunFolder) -> tfx_pipe
       trainer,
       baseline,
       evaluator,
+      serving,
       pusher,
     ],
   )

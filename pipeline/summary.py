@@ -54,7 +54,7 @@ def summarise(net: Net, steps: Mapping[str, "Step"]) -> Summary:
     metrics=evaluation.read_metrics(net, evaluation_uri),
     blessed=os.path.exists(os.path.join(blessing_uri, "BLESSED")),
     reasons=tuple(evaluation.read_failures(net, evaluation_uri)),
-    pushed=_pushed_version(_output(steps, "Pusher", "pushed_model")),
+    pushed=_pushed_version(_output(steps, "ModelPusher", "pushed_model")),
   )
 
 
