@@ -19,7 +19,7 @@ TensorFlow itself is needed for `feature_spec` alone.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -101,12 +101,12 @@ def decode_features(record: bytes) -> dict[str, tuple[str, Any]]:
   """
   try:
     found = {}
-    for _, example in _fields(memoryview(record)):
-      for _, entry in _fields(example):
-        parts = dict(_fields(entry))
+    for _, example in _messages(memoryview(record)):
+      for _, entry in _messages(example):
+        parts = dict(_messages(entry))
         found[bytes(parts[1]).decode()] = _feature(parts.get(2, memoryview(b"")))
     return found
-  except (IndexError, KeyError, UnicodeDecodeError, TypeError) as error:
+  except (IndexError, KeyError, UnicodeDecodeError, OverflowError) as error:
     raise ValueError(f"not a tf.Example: {error!r}") from error
 
 
@@ -241,7 +241,15 @@ def _to_bytes(value: str | bytes) -> bytes:
   return value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
 
 
-def _fields(data: memoryview):
+def _messages(data: memoryview) -> Iterator[tuple[int, memoryview]]:
+  """(field number, payload) of each field; raises ValueError for a plain number."""
+  for number, payload in _fields(data):
+    if isinstance(payload, int):
+      raise ValueError(f"not a tf.Example: field {number} is a number, not a message")
+    yield number, payload
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, "memoryview | int"]]:
   """(field number, payload) of each field; a varint's payload is an int."""
   at = 0
   while at < len(data):
@@ -275,12 +283,12 @@ def _read_varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def _feature(data: memoryview) -> tuple[str, Any]:
-  for number, payload in _fields(data):
+  for number, payload in _messages(data):
     dtype = _LIST_DTYPE[number]
     if dtype == "bytes":
-      return dtype, [bytes(value) for _, value in _fields(payload)]
+      return dtype, [bytes(value) for _, value in _messages(payload)]
     if dtype == "float32":
-      return dtype, np.frombuffer(b"".join(bytes(v) for _, v in _fields(payload)), "<f4")
+      return dtype, np.frombuffer(b"".join(bytes(v) for _, v in _messages(payload)), "<f4")
     numbers: list[int] = []
     for _, values in _fields(payload):
       numbers += [values] if isinstance(values, int) else _unpack_varints(values)
