@@ -9,6 +9,7 @@ import numpy as np
 
 from taskmix.examples import codec, storage
 from taskmix.examples.duplicates import Fingerprints, fingerprint
+from taskmix.examples.hook import make_sample
 from taskmix.examples.photos import BadPhotoError, load
 from taskmix.examples.spill import Run, RunWriter
 from taskmix.faces import crops
@@ -67,7 +68,7 @@ class Cutter:
 
   def _photo(self, unit: Unit, index: int, image: AnnotatedImage, writer: RunWriter) -> "_Photo":
     try:
-      picture = load(image, max_pixels=self.conversion.max_pixels)
+      picture, image = self._picture(image)
     except BadPhotoError as error:
       return _Photo(str(error), {}, None)
     levels = crops.halved(picture, _SMALLEST_LEVEL)
@@ -80,6 +81,11 @@ class Cutter:
       keys = keyed_rng(seed, image.image_id, kind, "order").integers(0, 1 << 64, len(records), np.uint64)
       writer.add(kind, unit.first + index, records, keys)
     return _Photo("", faces, fingerprint(levels))
+
+  def _picture(self, image: AnnotatedImage) -> tuple[np.ndarray, AnnotatedImage]:
+    if image.function:
+      return make_sample(image, net=self.net)
+    return load(image, max_pixels=self.conversion.max_pixels), image
 
   def _batches(
     self, unit: Unit, levels: list[np.ndarray], image: AnnotatedImage, seed: int

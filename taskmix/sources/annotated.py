@@ -52,6 +52,9 @@ class AnnotatedImage:
     kind: for an image that is a sample as it stands (a labelled image, a crop
       cut elsewhere): its kind. "" for a photo that crops are cut from.
     targets: for such an image: column name -> value.
+    function, item: for a sample that the user's Python makes: the
+      "package.module:function", and what it is called with, pickled; see
+      `taskmix.sources.python`.
   """
 
   image_id: str
@@ -64,6 +67,8 @@ class AnnotatedImage:
   raw_shape: tuple[int, ...] = ()
   kind: str = ""
   targets: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  function: str = ""
+  item: bytes = b""
 
   def __post_init__(self):
     boxes = np.asarray(self.boxes, np.float32).reshape(-1, 4)
