@@ -12,11 +12,14 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+  from taskmix.mixing.audit import Audit, ContractError
   from taskmix.mixing.batches import Feed, dataset, feed
   from taskmix.mixing.sampler import Sampler, Worker
   from taskmix.mixing.shards import Expected, ShardError, preflight
 
 _HOME = {
+  "Audit": "audit",
+  "ContractError": "audit",
   "Expected": "shards",
   "Feed": "batches",
   "Sampler": "sampler",
@@ -27,7 +30,18 @@ _HOME = {
   "preflight": "shards",
 }
 
-__all__ = ["Expected", "Feed", "Sampler", "ShardError", "Worker", "dataset", "feed", "preflight"]
+__all__ = [
+  "Audit",
+  "ContractError",
+  "Expected",
+  "Feed",
+  "Sampler",
+  "ShardError",
+  "Worker",
+  "dataset",
+  "feed",
+  "preflight",
+]
 
 
 def __getattr__(name: str) -> object:

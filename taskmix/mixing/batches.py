@@ -3,12 +3,13 @@
 import dataclasses
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import tensorflow as tf
 
-from taskmix.mixing import memory, shards
-from taskmix.mixing.rows import rows, span
+from taskmix.mixing import allocator, chance, device, memory, parse, shards, stream
+from taskmix.mixing.audit import Audit
+from taskmix.mixing.rows import ending, rows, span
 from taskmix.mixing.sampler import Sampler, Worker
 from taskmix.spec import Column, Mixture
 
@@ -16,8 +17,8 @@ Engine = Literal["auto", "memory", "stream", "device", "chance"]
 ENGINES = ("auto", "memory", "stream", "device", "chance")
 Batch = dict[str, tf.Tensor]
 
-# Batches made at a time and kept ready.
-_PARALLEL = 2
+# Batches made at a time, and kept ready.
+_IN_ORDER: Any = {"num_parallel_calls": 2, "deterministic": True}
 _BATCHES_AHEAD = 4
 
 _logger = logging.getLogger(__name__)
@@ -66,6 +67,9 @@ def dataset(
   compression: str = "auto",
   manifest: Mapping[str, shards.Expected] | None = None,
   augment: Augment | None = None,
+  audit: Audit | None = None,
+  stream_window_mib: int = 256,
+  scratch: str | None = None,
 ) -> tf.data.Dataset:
   """Batches that hold the mixture's exact counts, the same for the same seed and step.
 
@@ -87,11 +91,15 @@ def dataset(
       shards again and again; "device" holds them on the accelerator (see `feed`);
       "chance" draws the kinds by weight; "auto" takes memory where the examples
       fit into `memory_budget_mib`, else stream, and logs why.
-    memory_budget_mib: MiB that "auto" lets the memory engine hold, and that the
-      stream engine keeps its window within.
+    memory_budget_mib: MiB that "auto" lets the memory engine hold.
     compression: "auto" (by the files' first bytes), "gzip" or "none".
-    manifest: path, or file name, -> what the shard must hold.
+    manifest: path, whole or from any folder of it on, -> what the shard must hold.
     augment: see `taskmix.mixing.augment`.
+    audit: takes note of what is drawn.
+    stream_window_mib: MiB of examples that the stream engine shuffles together; its
+      batches depend on it.
+    scratch: folder in which the stream engine unpacks gzip shards, once; None is
+      one in the system's temporary folder.
 
   Returns:
     dict name -> tensor [slots of the worker, *shape].
@@ -116,6 +124,9 @@ def dataset(
     compression=compression,
     manifest=manifest,
     augment=augment,
+    audit=audit,
+    stream_window_mib=stream_window_mib,
+    scratch=scratch,
   )
   return fed.dataset.map(fed.expand) if fed.engine == "device" else fed.dataset
 
@@ -135,26 +146,78 @@ def feed(
   compression: str = "auto",
   manifest: Mapping[str, shards.Expected] | None = None,
   augment: Augment | None = None,
+  audit: Audit | None = None,
+  stream_window_mib: int = 256,
+  scratch: str | None = None,
 ) -> Feed:
   """As `dataset`, with what is known of it, for loops that gather on the device."""
+  if engine not in ENGINES:
+    raise ValueError(f"engine {engine!r} is not one of {', '.join(ENGINES)}")
+  allocator.keep_freed_memory()
   counts = mixture.counts(batch_size)
-  found = shards.find(files, kinds=mixture.names)
-  store = memory.load(found, columns, compression=compression, manifest=manifest)
-  sampler = Sampler.of(counts, store.sizes, seed=seed)
+  found = shards.preflight(files, kinds=mixture.names, compression=compression, manifest=manifest)
+  sizes = {kind: sum(shard.records for shard in kept) for kind, kept in found.items()}
+  chosen, reason = choose(engine, sizes, columns, memory_budget_mib)
+  _logger.info("input engine %s: %s", chosen, reason)
+  sampler = Sampler.of(counts, sizes, seed=seed)
   over = span(mixture, sampler, start_step=start_step, steps=steps)
+  if audit is not None:
+    _bind(audit, chosen, sampler, start_step)
+  tap = audit.see if audit is not None else None
   slots = worker.slice(batch_size)
 
-  def make(step: tf.Tensor, rows: tf.Tensor) -> Batch:
-    batch = store.gather(rows)
+  def finish(batch: Batch, step: tf.Tensor) -> Batch:
     return augment(batch, step, batch_size=batch_size, slots=slots) if augment else batch
 
-  drawn = rows(sampler, over, worker=worker)
-  made = drawn.map(make, num_parallel_calls=_PARALLEL, deterministic=True).prefetch(_BATCHES_AHEAD)
-  return Feed(made.with_options(_options()), _same, "memory", "", store.sizes, over.steps)
+  expand = _same
+  if chosen == "chance":
+    drawn = chance.records(
+      mixture, found, batch_size=batch_size, seed=seed, start_step=start_step, steps=steps, worker=worker
+    )
+    made = drawn.map(lambda step, read: finish(parse.parse(read, columns), step), **_IN_ORDER)
+  elif chosen == "stream":
+    window = stream.window_steps(columns, batch_size, stream_window_mib)
+    drawn = stream.records(found, sampler, over, steps=window, worker=worker, tap=tap, scratch=scratch)
+    made = drawn.map(
+      lambda step, read, place: finish(parse.parse(tf.gather(read, place), columns), step), **_IN_ORDER
+    )
+  else:
+    drawn, store = rows(sampler, over, worker=worker, tap=tap), memory.load(found, columns)
+    if chosen == "memory":
+      made = drawn.map(lambda step, rows: finish(store.gather(rows), step), **_IN_ORDER)
+    else:
+      held = device.DeviceStore(store)
+      made = drawn.map(held.element, **_IN_ORDER)
+
+      def expand(element: Batch) -> Batch:
+        return finish(held.gather(element), element[device.STEP])
+
+  made = ending(made, over).prefetch(_BATCHES_AHEAD).with_options(_options())
+  return Feed(made, expand, chosen, reason, sizes, over.steps)
 
 
-def _same(batch: Batch) -> Batch:
-  return batch
+def choose(
+  engine: Engine, sizes: Mapping[str, int], columns: Sequence[Column], budget_mib: int
+) -> tuple[Engine, str]:
+  """The engine to take, and why."""
+  if engine != "auto":
+    return engine, "asked for"
+  total = sum(sizes.values())
+  mib = total * parse.example_bytes(columns) / 2**20
+  what = f"{total} examples take {mib:.1f} MiB as tensors"
+  if mib <= budget_mib:
+    return "memory", f"{what}, within the budget of {budget_mib} MiB"
+  return "stream", f"{what}, above the budget of {budget_mib} MiB"
+
+
+def _bind(audit: Audit, engine: Engine, sampler: Sampler, start_step: int) -> None:
+  if engine == "chance":
+    raise ValueError("engine 'chance' keeps no contract that could be audited; take another, or no audit")
+  audit.bind(sampler, start_step=start_step)
+
+
+def _same(element: Batch) -> Batch:
+  return element
 
 
 def _options() -> tf.data.Options:

@@ -1,6 +1,6 @@
 """The memory engine: examples held as dense tensors, batches gathered by row."""
 
-import logging
+import copy
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -8,8 +8,6 @@ import tensorflow as tf
 
 from taskmix.mixing import parse, shards
 from taskmix.spec import Column
-
-_logger = logging.getLogger(__name__)
 
 # Tensors that start at a multiple of this are taken over by TensorFlow as they are.
 _ALIGNMENT = 64
@@ -28,16 +26,14 @@ class Store:
   """
 
   def __init__(self, arrays: Mapping[str, np.ndarray], columns: Sequence[Column], sizes: Mapping[str, int]):
-    """`arrays`: column -> [n, *shape], kinds in the order of `sizes`."""
+    """`arrays`: column -> [n, *shape], kinds in the order of `sizes`; not to be changed any more."""
     self.columns = tuple(columns)
     self.sizes = dict(sizes)
     self._numbers = [column for column in columns if column.dtype in _WORDS]
     self._whole = {
-      column.name: tf.convert_to_tensor(arrays[column.name])
-      for column in columns
-      if column.dtype not in _WORDS
+      column.name: _tensor(arrays[column.name]) for column in columns if column.dtype not in _WORDS
     }
-    self._words = tf.convert_to_tensor(_pack(arrays, self._numbers, sum(self.sizes.values())))
+    self._words = _tensor(_pack(arrays, self._numbers, sum(self.sizes.values())))
 
   def gather(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
     """The examples of `rows`, int [n], as name -> [n, *shape]."""
@@ -46,9 +42,34 @@ class Store:
       batch.update(_unpack(tf.gather(self._words, rows), self._numbers))
     return {column.name: batch[column.name] for column in self.columns}
 
+  def on(self, device: str) -> "Store":
+    """This store without its strings, which no accelerator holds, copied to `device`."""
+    there = copy.copy(self)
+    there.columns = tuple(column for column in self.columns if column.dtype != "string")
+    kept = {name: values for name, values in self._whole.items() if values.dtype != tf.string}
+    with tf.device(device):
+      there._whole = {name: tf.identity(values) for name, values in kept.items()}
+      there._words = tf.identity(self._words)
+    return there
+
+  def strings(self) -> "Store":
+    """This store's strings alone."""
+    here = copy.copy(self)
+    here.columns = tuple(column for column in self.columns if column.dtype == "string")
+    here._numbers = []
+    here._whole = {column.name: self._whole[column.name] for column in here.columns}
+    return here
+
+
+def _tensor(array: np.ndarray) -> tf.Tensor:
+  """The array as a tensor on the host, the same memory where it is aligned."""
+  if array.dtype == object or array.size == 0:
+    return tf.convert_to_tensor(array)
+  return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+
 
 def _pack(arrays: Mapping[str, np.ndarray], columns: Sequence[Column], rows: int) -> np.ndarray:
-  """int32 [rows, words]: the columns' bytes side by side, int64 first so that none straddles."""
+  """int32 [rows, words]: the columns' bytes side by side."""
   packed = _aligned((rows, _width(columns)), np.int32)
   start = 0
   for column in columns:
@@ -88,32 +109,22 @@ def _aligned(shape: tuple[int, ...], dtype: type) -> np.ndarray:
   return raw[start : start + size].view(dtype).reshape(shape)
 
 
-def load(
-  files: Mapping[str, Sequence[str]],
-  columns: Sequence[Column],
-  *,
-  compression: str = "auto",
-  manifest: Mapping[str, shards.Expected] | None = None,
-) -> Store:
-  """Reads every shard once, checking it on the way.
+def load(found: Mapping[str, Sequence[shards.Shard]], columns: Sequence[Column]) -> Store:
+  """Reads every shard into memory.
 
   Args:
-    files: kind -> file names, each existing.
+    found: kind -> its files, as `shards.preflight` found them.
     columns: those to hold; others in the records are passed over.
-    compression: "auto", "gzip" or "none".
-    manifest: see `shards.preflight`.
 
   Raises:
-    shards.ShardError: naming the shard that is cut off, corrupted, empty, or
-      lacks a column.
+    shards.ShardError: naming the shard whose records lack a column.
   """
-  checked = shards.preflight(files, compression=compression, manifest=manifest)
-  sizes = {kind: sum(shard.records for shard in kept) for kind, kept in checked.items()}
+  sizes = {kind: sum(shard.records for shard in kept) for kind, kept in found.items()}
   total = sum(sizes.values())
   arrays = {column.name: _array(column, total) for column in columns}
   reader = tf.function(lambda serialized: parse.parse(serialized, columns), autograph=False)
   start = 0
-  for kept in checked.values():
+  for kept in found.values():
     for shard in kept:
       start = _fill(arrays, start, shard, reader)
   return Store(arrays, columns, sizes)

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 
+import numpy as np
 import tensorflow as tf
 
 from taskmix.mixing import graph
@@ -13,7 +14,7 @@ from taskmix.spec import Mixture
 _BLOCKS_AHEAD = 2
 
 # Seen with the numbers of a block: first step, rows [block_steps, batch_size].
-Tap = Callable[[int, "tf.Tensor"], None]
+Tap = Callable[[int, np.ndarray], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,11 +100,11 @@ def rows(sampler: Sampler, over: Span, *, worker: Worker, tap: Tap | None = None
   last = 2**62 // size if over.stop is None else -(-over.stop // size)
   blocks = tf.data.Dataset.range(over.start // size, last).map(block).prefetch(_BLOCKS_AHEAD)
   steps = blocks.unbatch().skip(over.start % size)
-  return ending(steps if over.steps is None else steps.take(over.steps), over)
+  return steps if over.steps is None else steps.take(over.steps)
 
 
 def _tapped(tap: Tap, first_step: tf.Tensor, drawn: tf.Tensor) -> tf.Tensor:
-  def see(first_step, drawn):
+  def see(first_step: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     tap(int(first_step), drawn)
     return drawn
 

@@ -6,7 +6,7 @@ examples at all. Here each is an error that names the file.
 
 import concurrent.futures
 import dataclasses
-import logging
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -20,8 +20,6 @@ _BATCH = 4096
 # 8 bytes of length, 4 of its checksum, then the data, then 4 of its checksum.
 RECORD_HEADER = 12
 RECORD_FRAME = 16
-
-_logger = logging.getLogger(__name__)
 
 
 class ShardError(ValueError):
@@ -146,8 +144,6 @@ def _check_file(path: str, expected: Expected) -> None:
 
 
 def _sha256(path: str) -> str:
-  import hashlib
-
   digest = hashlib.sha256()
   with tf.io.gfile.GFile(path, "rb") as file:
     while chunk := file.read(1 << 22):
@@ -180,7 +176,7 @@ def preflight(
     files: kind -> file names or glob patterns.
     kinds: those that must be there; None takes all of `files`.
     compression: "auto", "gzip" or "none".
-    manifest: path, or file name, -> what it must hold.
+    manifest: path, whole or from any folder of it on, -> what the shard must hold.
     threads: shards read at a time.
 
   Raises:
@@ -207,16 +203,21 @@ def preflight(
 
 
 def _expected(manifest: Mapping[str, Expected], path: str) -> Expected | None:
-  return manifest.get(path) or manifest.get(path.rsplit("/", 1)[-1])
+  """The entry of the path, or of its last parts: manifests name shards relative to their folder."""
+  parts = path.split("/")
+  tails = ("/".join(parts[start:]) for start in range(len(parts)))
+  return next((manifest[tail] for tail in tails if tail in manifest), None)
 
 
 def _require_all(found: Mapping[str, Sequence[str]], manifest: Mapping[str, Expected]) -> None:
   """Raises if the manifest lists a shard of a found folder that is not there."""
-  there = {path for paths in found.values() for path in paths}
-  folders = {path.rsplit("/", 1)[0] for path in there}
-  for path in manifest:
-    if "/" in path and path.rsplit("/", 1)[0] in folders and path not in there:
-      raise ShardError(f"{path}: listed in the manifest, but no file matches it; convert it again")
+  there = [f"/{path}" for paths in found.values() for path in paths]
+  folders = {path.rpartition("/")[0] + "/" for path in there}
+  for name in manifest:
+    tail = f"/{name}"
+    of_folder = any(folder.endswith(tail.rpartition("/")[0] + "/") for folder in folders)
+    if of_folder and not any(path.endswith(tail) for path in there):
+      raise ShardError(f"{name}: listed in the manifest, but no file matches it; convert it again")
 
 
 def _raise_errors(errors: Sequence[ShardError]) -> None:

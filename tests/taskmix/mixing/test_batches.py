@@ -5,9 +5,13 @@ import pytest
 import tensorflow as tf
 
 from taskmix import mixing
-from taskmix.mixing import Sampler, Worker
+from taskmix.mixing import Sampler, Worker, stream
+from taskmix.mixing.windows import WindowSampler
 from taskmix.spec import Column, Mixture, SampleKind
 
+EXACT = ("memory", "stream", "device")
+WINDOW_MIB = 0.01  # 5 steps of 12 examples: several windows in a test
+FIRST = {b"neg": 0, b"pos": 50, b"part": 57}
 SIZES = {"neg": 50, "pos": 7, "part": 16}
 MIXTURE = Mixture((SampleKind("neg", 3), SampleKind("pos", 1), SampleKind("part", 2)))
 COLUMNS = (
@@ -57,36 +61,54 @@ def files(request, tmp_path_factory):
 
 
 def _batches(files, **options):
-  options = {"batch_size": 12, "seed": 5, "steps": 30, **options}
+  options = {"batch_size": 12, "seed": 5, "steps": 30, "stream_window_mib": WINDOW_MIB, **options}
   return list(mixing.dataset(MIXTURE, files, COLUMNS, **options).as_numpy_iterator())
 
 
-def test_memory_batches_are_the_samplers(files):
+def _sampler(engine):
+  """The arithmetic that the engine must follow."""
   sampler = Sampler.of(MIXTURE.counts(12), SIZES, seed=5)
-  first = {"neg": 0, "pos": 50, "part": 57}
-  for step, batch in enumerate(_batches(files, engine="memory")):
-    rows = [
-      first[kind.decode()] + number for kind, number in zip(batch["kind"], batch["number"], strict=True)
-    ]
+  window = stream.window_steps(COLUMNS, 12, WINDOW_MIB)
+  return WindowSampler(sampler, window) if engine == "stream" else sampler
+
+
+@pytest.mark.parametrize("engine", EXACT)
+def test_batches_are_the_samplers(files, engine):
+  sampler = _sampler(engine)
+  for step, batch in enumerate(_batches(files, engine=engine)):
+    rows = [FIRST[kind] + number for kind, number in zip(batch["kind"], batch["number"], strict=True)]
     np.testing.assert_array_equal(rows, sampler.batch(step).row)
-    np.testing.assert_array_equal(
-      batch["image"], np.full((12, 2, 2, 3), batch["number"][:, None, None, None])
-    )
+    np.testing.assert_array_equal(batch["image"][:, 1, 0, 2], batch["number"])
     np.testing.assert_array_equal(batch["box"][:, 0], batch["number"] + 0.5)
 
 
-def test_start_step_equals_skipping(files):
-  whole = _batches(files)
+@pytest.mark.parametrize("engine", EXACT)
+def test_each_example_comes_once_an_epoch_of_its_kind(files, engine):
+  drawn = {kind: [] for kind in SIZES}
+  for batch in _batches(files, engine=engine, steps=200):
+    for kind, count in MIXTURE.counts(12).items():
+      mine = batch["number"][batch["kind"] == kind.encode()]
+      assert len(mine) == count
+      drawn[kind] += mine.tolist()
+  for kind, size in SIZES.items():
+    counts = np.bincount(drawn[kind], minlength=size)
+    assert counts.max() - counts.min() <= 1
+
+
+@pytest.mark.parametrize("engine", EXACT)
+def test_start_step_equals_skipping(files, engine):
+  whole = _batches(files, engine=engine)
   for start in (0, 1, 17):
-    rest = _batches(files, start_step=start, steps=30 - start)
+    rest = _batches(files, engine=engine, start_step=start, steps=30 - start)
     assert len(rest) == 30 - start
     for here, there in zip(whole[start:], rest, strict=True):
       np.testing.assert_equal(here, there)
 
 
+@pytest.mark.parametrize("engine", EXACT)
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
-def test_workers_slices_join_to_the_batch(files, count):
-  slices = [_batches(files, worker=Worker(index, count)) for index in range(count)]
-  for whole, *parts in zip(_batches(files), *slices, strict=True):
+def test_workers_slices_join_to_the_batch(files, count, engine):
+  slices = [_batches(files, engine=engine, worker=Worker(index, count)) for index in range(count)]
+  for whole, *parts in zip(_batches(files, engine=engine), *slices, strict=True):
     for name, values in whole.items():
       np.testing.assert_array_equal(np.concatenate([part[name] for part in parts]), values)
