@@ -3,8 +3,11 @@
 Nothing heavy is imported before a command needs it, so that `--help` is quick.
 """
 
+import contextlib
 import pathlib
 import sys
+import warnings
+from collections.abc import Iterator
 from typing import Annotated, NoReturn
 
 import typer
@@ -69,6 +72,103 @@ def run(
     raise SystemExit(REFUSED)
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def convert(
+  context: typer.Context,
+  output: Annotated[str, typer.Argument(help="Folder to make: local, gs:// or s3://.")],
+  config: Annotated[
+    str, typer.Option(help="A config's name, or a Python file that defines CONFIG.")
+  ] = "demo",
+  data: Annotated[str, typer.Option(help="The data folder; the config's own by default.")] = "",
+  runner: Annotated[str, typer.Option(help="Beam's name of a runner.")] = "DirectRunner",
+  overwrite: Annotated[
+    bool, typer.Option("--overwrite", help="Replace a finished conversion at OUTPUT.")
+  ] = False,
+  debug: Debug = False,
+) -> None:
+  """Turn annotated photos into sharded, shuffled TFRecords, without a pipeline.
+
+  Options that are not listed here are Beam's own and are passed on.
+
+  Examples:
+
+      taskmix convert out --config demo
+
+      taskmix convert gs://bucket/crops --config faces --data gs://bucket/photos \\
+        --runner DataflowRunner --project P --region R --temp_location gs://bucket/tmp
+  """
+  from pipeline.config import REPOSITORY, load_config
+  from taskmix.examples.convert import convert_command
+
+  with _plain_errors(debug=debug):
+    loaded = load_config(config)
+    convert_command(
+      loaded.net,
+      data=data or str(REPOSITORY / loaded.data),
+      output=output,
+      conversion=loaded.conversion,
+      runner=runner,
+      beam_args=context.args,
+      overwrite=overwrite,
+      say=typer.echo,
+    )
+
+
+models = typer.Typer(no_args_is_help=True, help="The versions of a pushed model: list, show, roll back.")
+app.add_typer(models, name="models")
+ModelFolder = Annotated[pathlib.Path, typer.Argument(help="The folder that a server watches.")]
+
+
+@models.command("list")
+def list_models(folder: ModelFolder, debug: Debug = False) -> None:
+  """List the versions, newest first.
+
+  Example:
+
+      taskmix models list runs/demo/serving/pnet
+  """
+  from taskmix.serving import versions
+
+  with _plain_errors(debug=debug):
+    typer.echo(versions.listing(versions.list_versions(folder)))
+
+
+@models.command("show")
+def show_model(
+  folder: ModelFolder,
+  version: Annotated[int | None, typer.Argument(help="The one that is served by default.")] = None,
+  debug: Debug = False,
+) -> None:
+  """Show a version's blessing, metrics and lineage.
+
+  Example:
+
+      taskmix models show runs/demo/serving/pnet
+  """
+  from taskmix.serving import versions
+
+  with _plain_errors(debug=debug):
+    typer.echo(versions.details(versions.show_version(folder, version)))
+
+
+@models.command("rollback")
+def roll_back_model(
+  folder: ModelFolder,
+  version: Annotated[int | None, typer.Argument(help="The last other one by default.")] = None,
+  debug: Debug = False,
+) -> None:
+  """Publish an older version once more, as the newest.
+
+  Example:
+
+      taskmix models rollback runs/demo/serving/pnet
+  """
+  from taskmix.serving import versions
+
+  with _plain_errors(debug=debug):
+    typer.echo(versions.details(versions.rollback(folder, version)))
+
+
 @app.command()
 def schema(
   net: Annotated[str, typer.Option(help="A net of taskmix.nets.mtcnn; all by default.")] = "",
@@ -94,6 +194,18 @@ def schema(
         typer.echo(schemas.schema_of(each))
 
 
+@contextlib.contextmanager
+def _plain_errors(*, debug: bool) -> Iterator[None]:
+  """Ends the command with a user's mistake as one line, without its stack trace."""
+  try:
+    yield
+  except (ValueError, OSError) as error:
+    _fail(error, code=UNUSABLE, debug=debug)
+  except KeyboardInterrupt:
+    typer.echo("\nInterrupted.", err=True)
+    raise SystemExit(INTERRUPTED) from None
+
+
 def _fail(error: Exception, *, code: int, hint: str = "", debug: bool) -> NoReturn:
   if debug:
     raise error
@@ -105,4 +217,6 @@ def _fail(error: Exception, *, code: int, hint: str = "", debug: bool) -> NoRetu
 
 def main() -> None:
   """The console script."""
+  # Google's clients warn at import of what their next releases will want.
+  warnings.filterwarnings("ignore", category=FutureWarning, module=r"google\.")
   sys.exit(app())

@@ -67,7 +67,7 @@ def publish(aside: str, folder: str, *, last: str) -> None:
   does not count as finished, at the end.
   """
   if not is_remote(folder):
-    make_folder(os.path.dirname(folder))
+    make_folder(os.path.dirname(os.path.abspath(folder)))
     # rename(2) replaces an empty folder, such as TFX makes beforehand, at once.
     os.rename(aside, folder)
     return

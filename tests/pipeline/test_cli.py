@@ -33,3 +33,20 @@ def test_a_data_folder_that_is_not_there_is_said(tmp_path):
   )
   assert result.exit_code == cli.UNUSABLE
   assert "no data folder" in result.output
+
+
+def test_convert_writes_to_a_relative_folder_and_refuses_to_overwrite(handful, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  command = ["convert", "out", "--config", "demo", "--data", str(handful)]
+  first = CliRunner().invoke(cli.app, command)
+  assert first.exit_code == 0, first.output
+  assert (tmp_path / "out" / "manifest.json").is_file()
+  second = CliRunner().invoke(cli.app, command)
+  assert second.exit_code == cli.UNUSABLE
+  assert "holds a finished conversion" in second.output
+
+
+def test_models_of_a_folder_that_is_not_there(tmp_path):
+  result = CliRunner().invoke(cli.app, ["models", "list", str(tmp_path / "none")])
+  assert result.exit_code == cli.UNUSABLE
+  assert "no model folder" in result.output

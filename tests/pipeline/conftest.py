@@ -1,0 +1,72 @@
+"""A handful of the embedded photos, and a config small enough for a test."""
+
+import pathlib
+import shutil
+
+import pytest
+
+PHOTOS = (
+  "photos/adminkit_avatar-2.jpg",
+  "photos/adminkit_avatar-3.jpg",
+  "photos/facerec_obama.jpg",
+  "photos/faceapi_sample6.jpg",
+  "photos/skimage_astronaut.jpg",
+  "photos/mpl_grace_hopper.jpg",
+  "negatives/skimage_coffee.jpg",
+  "negatives/skimage_rocket.jpg",
+)
+
+CONFIG = '''
+"""A run in seconds: eight photos, a few steps, bounds that any net keeps."""
+import dataclasses
+from pipeline.configs.demo import CONFIG as DEMO
+from taskmix.spec import Bound, CropRecipe, Phases, Training
+
+TASKS = tuple(
+  dataclasses.replace(task, bounds=tuple(Bound(bound.metric, **LIMITS) for bound in task.bounds))
+  for task in DEMO.net.tasks
+)
+CONFIG = dataclasses.replace(
+  DEMO,
+  name="handful",
+  net=dataclasses.replace(DEMO.net, tasks=TASKS),
+  training=Training(batch_size=56, steps=STEPS, checkpoint_every=10, steps_per_execution=5),
+)
+'''
+
+
+@pytest.fixture(scope="session")
+def handful(demo, tmp_path_factory) -> pathlib.Path:
+  """A data folder with eight of the embedded photos and their annotations."""
+  folder = tmp_path_factory.mktemp("handful")
+  for photo in PHOTOS:
+    (folder / photo).parent.mkdir(exist_ok=True)
+    shutil.copy(demo / photo, folder / photo)
+  (folder / "bbx_gt.txt").write_text("".join(_box_blocks((demo / "bbx_gt.txt").read_text().splitlines())))
+  header, *rows = (demo / "landmarks.csv").read_text().splitlines(keepends=True)
+  (folder / "landmarks.csv").write_text(header + "".join(row for row in rows if row.startswith(PHOTOS)))
+  return folder
+
+
+def _box_blocks(lines: list[str]) -> list[str]:
+  """The lines of WIDER's text that belong to PHOTOS."""
+  kept, at = [], 0
+  while at < len(lines):
+    end = at + 2 + max(int(lines[at + 1]), 1)
+    if lines[at] in PHOTOS:
+      kept += [line + "\n" for line in lines[at:end]]
+    at = end
+  return kept
+
+
+@pytest.fixture
+def write_config(tmp_path):
+  """A function that writes a config file: `write_config(steps=20, min=..., max=...)`."""
+
+  def write(steps: int, **limits: float) -> str:
+    path = tmp_path / "handful.py"
+    limits = limits or {"min": -1e9}
+    path.write_text(CONFIG.replace("**LIMITS", f"**{limits}").replace("STEPS", str(steps)))
+    return str(path)
+
+  return write
