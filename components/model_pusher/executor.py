@@ -56,7 +56,7 @@ class Executor(base_executor.BaseExecutor):
     base = exec_properties["push_directory"]
     publish = object_store.publish if "://" in base else versions.publish
     with local_folder(_model_uri(input_dict)) as model:
-      version = publish(model, base, record=record, keep=exec_properties["keep"])
+      version = publish(model, base, record=record, keep=int(exec_properties["keep"]))
     fileio.makedirs(pushed.uri)
     note = version.record or record
     io_utils.write_string_file(os.path.join(pushed.uri, versions.RECORD.name), note.to_json())

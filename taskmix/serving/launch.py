@@ -158,7 +158,7 @@ def _loopback_command(base: pathlib.Path, name: str) -> list[str]:
 
   script = pathlib.Path(package.__file__).with_name("server.py")
   boot = json.dumps([_library_folders(), FOREIGN, str(script)])
-  return [sys.executable, "-I", "-S", "-c", _CLEAN, boot, str(base), "--name", name]
+  return [sys.executable, "-I", "-S", "-c", _CLEAN, boot, str(base), "--name", name, "--until-stdin-ends"]
 
 
 def _library_folders() -> list[str]:
@@ -202,7 +202,8 @@ def _start(command: Sequence[str], log: pathlib.Path) -> subprocess.Popen:
     piped = command[0] == sys.executable
     return subprocess.Popen(
       command,
-      stdin=subprocess.DEVNULL,
+      # Held open by us alone, so that our own server ends when we do, even by kill -9.
+      stdin=subprocess.PIPE if piped else subprocess.DEVNULL,
       stdout=subprocess.PIPE if piped else file,
       stderr=file,
       env=environment,
@@ -257,8 +258,9 @@ def _stop(process: subprocess.Popen) -> None:
   except subprocess.TimeoutExpired:
     process.kill()
     process.wait()
-  if process.stdout:
-    process.stdout.close()
+  for pipe in (process.stdin, process.stdout):
+    if pipe:
+      pipe.close()
 
 
 def _last_line(log: pathlib.Path) -> str:

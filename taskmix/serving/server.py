@@ -20,6 +20,7 @@ import binascii
 import concurrent.futures
 import http.server
 import json
+import math
 import os
 import pathlib
 import re
@@ -223,6 +224,8 @@ class Rest(http.server.BaseHTTPRequestHandler):
       return self._answer(200, _rest_predict(model, body))
     except Refused as refused:
       return self._answer(_HTTP_STATUS.get(refused.status, 500), {"error": str(refused)})
+    except Exception as error:  # A client is told of our own faults too, rather than cut off.
+      return self._answer(500, {"error": f"{type(error).__name__}: {_first_line(error)}"})
 
   def _body(self) -> bytes:
     length = self.headers.get("Content-Length", "")
@@ -243,7 +246,15 @@ class Rest(http.server.BaseHTTPRequestHandler):
     """One line a request would be noise."""
 
 
-def serve(base: pathlib.Path, name: str, *, grpc_port: int = 0, rest_port: int = 0, watch: float = 0) -> None:
+def serve(
+  base: pathlib.Path,
+  name: str,
+  *,
+  grpc_port: int = 0,
+  rest_port: int = 0,
+  watch: float = 0,
+  until_stdin_ends: bool = False,
+) -> None:
   """Serves the newest version in `base` on 127.0.0.1 until the process ends.
 
   Prints one line of JSON when ready: the ports and the version.
@@ -253,7 +264,10 @@ def serve(base: pathlib.Path, name: str, *, grpc_port: int = 0, rest_port: int =
     name: what clients call the model.
     grpc_port, rest_port: 0 takes a free one.
     watch: seconds between looks for a newer version; 0 never looks.
+    until_stdin_ends: end when whoever started the process goes, even by kill -9.
   """
+  if until_stdin_ends:
+    threading.Thread(target=_end_with_stdin, daemon=True).start()
   begin = time.monotonic()
   models = Models(base, name)
   options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
@@ -275,6 +289,13 @@ def serve(base: pathlib.Path, name: str, *, grpc_port: int = 0, rest_port: int =
   }
   print(json.dumps(ready), flush=True)
   rest.serve_forever()
+
+
+def _end_with_stdin() -> None:
+  # By the descriptor: a reader of sys.stdin would hold its lock when we exit.
+  while os.read(0, 1024):
+    pass
+  os._exit(0)
 
 
 def _rest_predict(model: Model, body: bytes) -> dict:
@@ -401,10 +422,19 @@ def _fitting(signature, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarra
 
 
 def _arrays(request) -> dict[str, np.ndarray]:
+  return {name: _array(name, proto) for name, proto in request.inputs.items()}
+
+
+def _array(name: str, proto) -> np.ndarray:
+  """A request's tensor; one value with a huge shape would be repeated until memory ends."""
   try:
-    return {name: tf.make_ndarray(proto) for name, proto in request.inputs.items()}
+    sides = [dim.size for dim in proto.tensor_shape.dim]
+    size = math.prod(sides) * max(1, tf.as_dtype(proto.dtype).size or 1)
+    if size > MAX_BODY or any(side < 0 for side in sides):
+      raise ValueError(f"its shape asks for {size} bytes, and {MAX_BODY} is the most")
+    return tf.make_ndarray(proto)
   except (TypeError, ValueError) as error:
-    raise _invalid(f"a tensor cannot be read: {_first_line(error)}") from None
+    raise _invalid(f"input {name!r} cannot be read: {_first_line(error)}") from None
 
 
 def _metadata(name: str, model: Model):
@@ -452,9 +482,17 @@ def main(arguments: list[str] | None = None) -> None:
   parser.add_argument("--grpc-port", type=int, default=0, help="0 takes a free one")
   parser.add_argument("--rest-port", type=int, default=0, help="0 takes a free one")
   parser.add_argument("--watch", type=float, default=0, help="seconds between looks for a newer version")
+  parser.add_argument("--until-stdin-ends", action="store_true", help="end with whoever holds stdin open")
   given = parser.parse_args(arguments)
   try:
-    serve(given.base, given.name, grpc_port=given.grpc_port, rest_port=given.rest_port, watch=given.watch)
+    serve(
+      given.base,
+      given.name,
+      grpc_port=given.grpc_port,
+      rest_port=given.rest_port,
+      watch=given.watch,
+      until_stdin_ends=given.until_stdin_ends,
+    )
   except KeyboardInterrupt:
     sys.exit(130)
   except Exception as error:

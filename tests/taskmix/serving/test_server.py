@@ -1,16 +1,26 @@
 """The loopback server speaks as TensorFlow Serving does, and the documented client is understood."""
 
+import contextlib
 import json
 import pathlib
 import re
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
 
+import grpc
 import numpy as np
+import psutil
 import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from taskmix.serving import launch, versions
+from taskmix.serving import server as server_module
 from taskmix.serving.check import check_model
 from taskmix.serving.client import GrpcClient, Refusal, RestClient
 from taskmix.serving.policy import ServingPolicy
@@ -79,6 +89,64 @@ def test_a_bad_body_is_refused_with_its_reason(served, body, status, reason):
   assert reason in answer["error"]
 
 
+def test_a_tensor_whose_shape_asks_for_all_memory_is_refused(served):
+  _, server = served
+  request = predict_pb2.PredictRequest()
+  request.model_spec.name = "toy"
+  bomb = request.inputs["image"]
+  bomb.CopyFrom(tf.make_tensor_proto(np.zeros((1, 4, 4, 3), np.uint8)))
+  bomb.tensor_shape.dim[0].size = 10**12
+  with grpc.insecure_channel(server.grpc) as channel, pytest.raises(grpc.RpcError) as error:
+    prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict(request, timeout=30)
+  assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+  assert "asks for 48000000000000 bytes" in error.value.details()
+
+
+_JSON = st.recursive(
+  st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+  lambda inner: (
+    st.lists(inner, max_size=4)
+    | st.dictionaries(st.sampled_from(["b64", "image", "examples", "x"]), inner, max_size=3)
+  ),
+  max_leaves=12,
+)
+
+
+@pytest.fixture(scope="module")
+def loaded(served):
+  base, _ = served
+  return server_module.Model(base / str(versions.list_versions(base)[-1].number))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+  content=st.binary(max_size=30) | st.dictionaries(st.sampled_from(["instances", "inputs"]), _JSON),
+  signature=st.sampled_from(["serving_default", "serve_examples"]),
+)
+def test_no_body_gets_anything_but_an_answer_or_a_refusal(loaded, content, signature):
+  if isinstance(content, dict):
+    content = json.dumps({"signature_name": signature, **content}).encode()
+  with contextlib.suppress(server_module.Refused):
+    server_module._rest_predict(loaded, content)
+
+
+def test_a_server_ends_with_the_process_that_started_it(toy_model, tmp_path):
+  base = tmp_path / "base"
+  versions.publish(toy_model, base, record=versions.Record("toy"))
+  code = (
+    "import sys, time\nfrom taskmix.serving import launch\n"
+    "with launch.serving(sys.argv[1]) as server:\n"
+    "  print(server._process.pid, flush=True)\n  time.sleep(600)"
+  )
+  starter = subprocess.Popen([sys.executable, "-c", code, str(base)], stdout=subprocess.PIPE, text=True)
+  assert starter.stdout
+  served = psutil.Process(int(starter.stdout.readline()))
+  starter.kill()
+  starter.wait()
+  starter.stdout.close()
+  assert psutil.wait_procs([served], timeout=30)[1] == []
+
+
 def test_unknown_models_versions_and_pages_are_not_found(served):
   _, server = served
   for path in ("/v1/models/other:predict", "/v1/models/toy/versions/7:predict", "/"):
@@ -134,7 +202,6 @@ def test_a_watching_server_follows_push_and_rollback_without_a_refusal(served, t
 @pytest.fixture(scope="module")
 def detector(tmp_path_factory) -> pathlib.Path:
   """A stand-in with a detector's signatures: one face, whose box is the photo."""
-  import tensorflow as tf
 
   class Detector(tf.Module):
     def one(self, photo):
