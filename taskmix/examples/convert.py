@@ -3,7 +3,7 @@
 OUTPUT.partial/            while it runs; a killed run leaves only this
   units/ spill/ output/
 OUTPUT/                    appears whole at the end
-  manifest.json photos.jsonl quarantine.jsonl
+  manifest.json photos.jsonl quarantine.jsonl contact_sheets/pos.png ...
   Split-train-neg/data_tfrecord-00000-of-00004 ...
 """
 
@@ -20,6 +20,7 @@ from taskmix.examples import manifest, planning, storage
 from taskmix.examples.cutting import Cutter, Unit
 from taskmix.examples.listing import annotation_digest, list_units
 from taskmix.examples.manifest import Manifest, ShardReport
+from taskmix.examples.sheets import write_sheets
 from taskmix.examples.writing import ShardWriter
 from taskmix.sources.files import is_remote, join, read_bytes
 from taskmix.spec import PHASES, Conversion, Net, split_parts
@@ -148,6 +149,7 @@ class Conversions:
     """Writes the manifest and publishes the output."""
     output = self._folder("output")
     result = self._manifest(output)
+    write_sheets(self.net, output, result)
     storage.write_bytes(join(output, manifest.MANIFEST), result.to_json().encode())
     storage.publish(output, self.output, last=manifest.MANIFEST)
     return result
