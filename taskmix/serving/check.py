@@ -321,11 +321,17 @@ def _pairs(
         yield client, question, answer
 
 
+def _ask(client: Client, question: Question, judge: _Judge) -> dict[str, np.ndarray]:
+  return client.ask(
+    question.signature, question.inputs, timeout=judge.policy.deadline_seconds, rows=question.rows
+  )
+
+
 def _ask_good(
   client: Client, question: Question, expected: Answer, judge: _Judge, *, check: str = "answers"
 ) -> None:
   try:
-    got = client.ask(question.signature, question.inputs, timeout=judge.policy.deadline_seconds)
+    got = _ask(client, question, judge)
   except Refusal as refusal:
     after = "" if check == "answers" else " after the bad requests"
     judge.fault(check, f"{_what(client, question)} got no answer{after}: {refusal}")
@@ -343,7 +349,7 @@ def _ask_good(
 
 def _ask_bad(client: Client, question: Question, judge: _Judge) -> None:
   try:
-    client.ask(question.signature, question.inputs, timeout=judge.policy.deadline_seconds)
+    _ask(client, question, judge)
   except Refusal as refusal:
     if refusal.client_fault:
       judge.passed(question)
@@ -364,7 +370,7 @@ def _median_seconds(client: Client, question: Question, judge: _Judge) -> float:
     begin = time.monotonic()
     # A refusal was reported where answers were compared; its time still counts.
     with contextlib.suppress(Refusal):
-      client.ask(question.signature, question.inputs, timeout=judge.policy.deadline_seconds)
+      _ask(client, question, judge)
     seconds.append(time.monotonic() - begin)
     if sum(seconds) > _TIMED * judge.policy.answer_seconds:
       break

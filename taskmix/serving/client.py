@@ -34,8 +34,17 @@ class Client(Protocol):
 
   form: str
 
-  def ask(self, signature: str, inputs: Mapping[str, np.ndarray], *, timeout: float) -> dict[str, np.ndarray]:
+  def ask(
+    self, signature: str, inputs: Mapping[str, np.ndarray], *, timeout: float, rows: bool = False
+  ) -> dict[str, np.ndarray]:
     """Output name -> array.
+
+    Args:
+      signature: its name.
+      inputs: name -> array; strings as object arrays of bytes.
+      timeout: seconds.
+      rows: whether axis 0 of every input is the batch, so that JSON may hold a
+        list of instances; the column form fits all.
 
     Raises:
       Refusal: if no answer came within `timeout` seconds.
@@ -64,7 +73,9 @@ class GrpcClient:
     self._stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
     self._model = model
 
-  def ask(self, signature: str, inputs: Mapping[str, np.ndarray], *, timeout: float) -> dict[str, np.ndarray]:
+  def ask(
+    self, signature: str, inputs: Mapping[str, np.ndarray], *, timeout: float, rows: bool = False
+  ) -> dict[str, np.ndarray]:
     import grpc
     import tensorflow as tf
     from tensorflow_serving.apis import predict_pb2
@@ -86,7 +97,7 @@ class GrpcClient:
 
 
 class RestClient:
-  """TF Serving's REST predict, in row form; in column form where there is no row."""
+  """TF Serving's REST predict, in row or column form."""
 
   form = "REST"
 
@@ -101,8 +112,10 @@ class RestClient:
     # Never by a proxy of the environment: the server is on this machine.
     self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
-  def ask(self, signature: str, inputs: Mapping[str, np.ndarray], *, timeout: float) -> dict[str, np.ndarray]:
-    body = json.dumps({"signature_name": signature, **_json_inputs(inputs)}).encode()
+  def ask(
+    self, signature: str, inputs: Mapping[str, np.ndarray], *, timeout: float, rows: bool = False
+  ) -> dict[str, np.ndarray]:
+    body = json.dumps({"signature_name": signature, **_json_inputs(inputs, rows)}).encode()
     request = urllib.request.Request(self._url, body, {"Content-Type": "application/json"})
     try:
       with self._open(request, timeout=timeout) as response:
@@ -136,14 +149,14 @@ def _is_text(value: np.ndarray) -> bool:
   return True
 
 
-def _json_inputs(inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-  """Rows where all inputs share a first axis that is not empty, else columns."""
+def _json_inputs(inputs: Mapping[str, np.ndarray], rows: bool) -> dict[str, Any]:
+  """Rows if they are wanted and there are any, else columns."""
   lengths = {len(value) if value.ndim else 0 for value in inputs.values()}
   columns = {name: _json(value) for name, value in inputs.items()}
-  if len(lengths) != 1 or lengths == {0}:
+  if not rows or len(lengths) != 1 or lengths == {0}:
     return {"inputs": columns}
-  rows = zip(*columns.values(), strict=True)
-  return {"instances": [dict(zip(columns, row, strict=True)) for row in rows]}
+  instances = zip(*columns.values(), strict=True)
+  return {"instances": [dict(zip(columns, row, strict=True)) for row in instances]}
 
 
 def _json(value: np.ndarray) -> Any:

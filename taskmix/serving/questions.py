@@ -27,12 +27,14 @@ class Question:
     inputs: name -> array; strings as object arrays of bytes.
     expect: "answer"; "refusal", as the client's fault; or "either" of them,
       but no crash, no silence and no fault of the server.
+    rows: whether axis 0 of every input is the batch.
   """
 
   about: str
   signature: str
   inputs: Mapping[str, np.ndarray]
   expect: Expectation = "answer"
+  rows: bool = False
 
 
 def from_examples(
@@ -62,7 +64,7 @@ def from_examples(
     if not rows or any(row is None for row in rows):
       return None
     inputs[name] = np.stack([row for row in rows if row is not None])
-  return inputs or None
+  return inputs
 
 
 def from_photos(
@@ -83,6 +85,8 @@ def from_photos(
     name -> array; None if they cannot fill it.
   """
   inputs, open_inputs = _constants(signature, constants)
+  if not open_inputs:
+    return inputs
   if len(open_inputs) != 1:
     return None
   ((name, spec),) = open_inputs.items()
@@ -114,9 +118,9 @@ def real_questions(
     return [Question("a real example", name, inputs)]
   n = _rows(inputs)
   return [
-    Question("one real example", name, _take(inputs, [0])),
-    Question(f"{n} real examples", name, inputs),
-    Question(f"a batch of {large_batch}", name, _take(inputs, np.arange(large_batch) % n)),
+    Question("one real example", name, _take(inputs, [0]), rows=True),
+    Question(f"{n} real examples", name, inputs, rows=True),
+    Question(f"a batch of {large_batch}", name, _take(inputs, np.arange(large_batch) % n), rows=True),
   ]
 
 
@@ -132,9 +136,9 @@ def bad_questions(
       "no face" to a broken photo rather than fail the batch it came in.
   """
   name = signature.name
-  some = _take(inputs, [0]) if _is_batched(signature) else dict(inputs)
+  some = _take(inputs, [0]) if is_batched(signature) else dict(inputs)
   asked = []
-  if _is_batched(signature):
+  if is_batched(signature):
     asked.append(
       Question("an empty batch", name, {key: value[:0] for key, value in inputs.items()}, "either")
     )
@@ -166,11 +170,12 @@ def bad_questions(
         changed("an example whose features have another dtype", strings([_retyped(value[0])]))
     elif spec.shape and len(spec.shape) > 1 and spec.shape[1]:
       changed("a side too long", np.concatenate([value, value[:, :1]], axis=1))
-  asked.append(Question("no input", name, {}, "refusal"))
+  if some:
+    asked.append(Question("no input", name, {}, "refusal"))
   asked.append(
     Question("an input of another name", name, {**some, "no_such_input": strings([b"x"])}, "refusal")
   )
-  return asked
+  return [dataclasses.replace(question, rows=is_batched(signature)) for question in asked]
 
 
 def stray_question(inputs: Mapping[str, np.ndarray]) -> Question:
@@ -186,14 +191,11 @@ def strings(items: Sequence[bytes]) -> np.ndarray:
 
 
 def is_batched(signature: Signature) -> bool:
-  """Whether every input that must be given has an open first axis."""
-  return _is_batched(signature)
-
-
-def _is_batched(signature: Signature) -> bool:
+  """Whether axis 0 of every input that must be given is the batch: open, and not a picture's height."""
   needed = signature.needed.values()
-  return all(spec.shape is not None and spec.shape and spec.shape[0] is None for spec in needed) and not any(
-    len(spec.shape or ()) == 3 and spec.shape and spec.shape[-1] == 3 for spec in needed
+  return bool(needed) and all(
+    spec.shape and spec.shape[0] is None and not (len(spec.shape) == 3 and spec.shape[-1] == 3)
+    for spec in needed
   )
 
 

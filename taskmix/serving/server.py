@@ -360,10 +360,11 @@ def _tensor(signature, name: str, value: Any) -> np.ndarray:
     if dtype == tf.string:
       return np.array(_decoded(value), dtype=object)
     array = np.array(value)
-    cast = array.astype(dtype.as_numpy_dtype)
     # JSON's kinds of number that the dtype takes; an empty list has any.
     kinds = "b" if dtype.is_bool else "iu" if dtype.is_integer else "iuf"
-    if array.size and (array.dtype.kind not in kinds or (kinds == "iu" and not np.array_equal(cast, array))):
+    fits = not array.size or array.dtype.kind in kinds
+    cast = array.astype(dtype.as_numpy_dtype) if fits else array
+    if not fits or (kinds == "iu" and not np.array_equal(cast, array)):
       raise ValueError(f"values do not fit {dtype.name}")
     return cast
   except (ValueError, TypeError, OverflowError, RecursionError) as error:

@@ -226,9 +226,22 @@ def detector(tmp_path_factory) -> pathlib.Path:
     def pixels(self, image, min_face):
       return {"mean": tf.reduce_mean(tf.cast(image, tf.float32)) + min_face}
 
+    @tf.function(input_signature=[tf.TensorSpec([None, None, 3], tf.uint8, "image")])
+    def image(self, image):
+      return {"size": tf.shape(image)[:2]}
+
+    @tf.function(input_signature=[])
+    def options(self):
+      return {"min_face": tf.constant(20.0)}
+
   module = Detector()
   folder = tmp_path_factory.mktemp("detector") / "model"
-  signatures = {"serving_default": module.serve, "detect_image": module.pixels}
+  signatures = {
+    "serving_default": module.serve,
+    "detect_image": module.image,
+    "detect_image_with_options": module.pixels,
+    "options": module.options,
+  }
   tf.saved_model.save(module, str(folder), signatures=signatures)
   return folder
 
@@ -244,7 +257,8 @@ def test_a_detector_is_asked_with_photos(detector, demo, tmp_path):
     name="detector",
   )
   assert report.findings == ()
-  assert set(report.asked) == {"serving_default", "detect_image", "no_such_signature"}
+  signatures = {"serving_default", "detect_image", "detect_image_with_options", "options"}
+  assert set(report.asked) == {*signatures, "no_such_signature"}
 
 
 def test_the_documented_client_prints_the_faces(detector, demo, tmp_path, capsys):
