@@ -16,7 +16,7 @@ from taskmix.sources.annotated import AnnotatedImage, AnnotationError
 from taskmix.sources.files import join
 from taskmix.spec import Source
 
-__all__ = ["AnnotatedImage", "AnnotationError", "formats", "read", "reader"]
+__all__ = ["AnnotatedImage", "AnnotationError", "formats", "options", "read", "reader"]
 
 _NOT_FORMATS = ("annotated", "files")
 
@@ -33,10 +33,9 @@ def read(source: Source, root: str) -> Iterator[AnnotatedImage]:
     AnnotationError: for a malformed annotation file.
   """
   read_format = reader(source.format)
-  options = dict(source.options)
-  _check_options(source, read_format)
+  _check_options(source)
   annotations = join(root, source.annotations) if source.annotations else ""
-  for image in read_format(annotations, join(root, source.images), **options):
+  for image in read_format(annotations, join(root, source.images), **dict(source.options)):
     image_id = posixpath.normpath(join(source.images, image.image_id))
     yield dataclasses.replace(image, image_id=image_id)
 
@@ -48,9 +47,17 @@ def reader(name: str) -> Callable[..., Iterator[AnnotatedImage]]:
     ValueError: for an unknown format; lists the known ones.
   """
   known = formats()
-  if name not in known and "." not in name:
-    raise ValueError(f"no format {name!r}; there is {', '.join(known)}, or package.module of your own")
-  return importlib.import_module(f"{__name__}.{name}" if name in known else name).read
+  try:
+    return importlib.import_module(f"{__name__}.{name}" if name in known else name).read
+  except (ImportError, AttributeError, ValueError) as error:
+    raise ValueError(
+      f"no format {name!r} ({error}); there is {', '.join(known)}, or package.module of your own"
+    ) from error
+
+
+def options(name: str) -> tuple[str, ...]:
+  """The options that a format takes."""
+  return tuple(inspect.signature(reader(name)).parameters)[2:]
 
 
 def formats() -> tuple[str, ...]:
@@ -59,8 +66,8 @@ def formats() -> tuple[str, ...]:
   return tuple(sorted(name for name in names if name not in _NOT_FORMATS and not name.startswith("_")))
 
 
-def _check_options(source: Source, read_format: Callable) -> None:
-  known = list(inspect.signature(read_format).parameters)[2:]
+def _check_options(source: Source) -> None:
+  known = options(source.format)
   unknown = [name for name, _ in source.options if name not in known]
   if unknown:
     raise ValueError(

@@ -262,13 +262,11 @@ def test_a_number_more_is_an_error_that_names_the_line(form, write):
 
 
 @pytest.mark.parametrize("name", ["wider_face", "fddb", "celeba"])
-@pytest.mark.parametrize("count", ["0", "2", "3", "-1", "1.5", "one", "99999999999999999999", ""])
+@pytest.mark.parametrize("count", ["0", "3", "-1", "1.5", "one", "99999999999999999999", ""])
 def test_a_wrong_count_is_an_error(name, count, write):
   form = FORMATS[name]
   lines = form.text.split("\n")
   at = 0 if name == "celeba" else 1
-  if count == lines[at]:
-    pytest.skip("this is the right count")
   lines[at] = count
   path = write(form, "\n".join(lines).encode())
   with pytest.raises(AnnotationError, match=_where(path, None)):

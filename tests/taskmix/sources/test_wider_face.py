@@ -104,3 +104,11 @@ def test_the_development_lists_name_photos_that_are_there(shared_data, split, ph
   )
   assert (len(images), sum(len(image.boxes) for image in images)) == (photos, faces)
   assert (folder / "WIDER_train/images" / images[-1].image_id).is_file()
+
+
+def test_the_small_lists_with_their_photos(shared_data, demo):
+  # The demo's 75 faces, and one that is marked as invalid.
+  for folder, photos, faces in ((shared_data / "dlib_train", 4, 18), (demo, 75, 76)):
+    images = list(wider_face.read(str(folder / "bbx_gt.txt"), str(folder)))
+    assert (len(images), sum(len(image.boxes) for image in images)) == (photos, faces)
+    assert all((folder / image.image_id).is_file() for image in images)
