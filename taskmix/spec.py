@@ -254,6 +254,8 @@ class CropRecipe:
     random_negatives: tries anywhere in the photo, side from the net's input
       size to half of the photo's shorter side.
     near_negatives: tries that overlap each face.
+    mined_negatives: at most so many false alarms of the nets before this one,
+      the surest first; none where no net comes before.
     tries_per_face: candidates round each face for pos and part.
     min_face: faces with a shorter side below this give no crop of their own;
       they still count when a crop's IoU is taken.
@@ -269,6 +271,7 @@ class CropRecipe:
 
   random_negatives: int = 50
   near_negatives: int = 5
+  mined_negatives: int = 60
   tries_per_face: int = 20
   min_face: float = 20.0
   side_range: tuple[float, float] = (0.8, 1.25)

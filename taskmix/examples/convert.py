@@ -73,11 +73,19 @@ class Conversions:
         manifest = steps.finish()
 
   Entering lists the photos, on the launcher, so that a malformed annotation file
-  is told at once. Arguments as of `convert`.
+  is told at once. Arguments as of `convert`, and `mine` as of `Cutter`.
   """
 
-  def __init__(self, net: Net, *, data_root: str, output: str, conversion: Conversion):
-    self.net, self.conversion = net, conversion
+  def __init__(
+    self,
+    net: Net,
+    *,
+    data_root: str,
+    output: str,
+    conversion: Conversion,
+    mine: Callable[[Any], Any] | None = None,
+  ):
+    self.net, self.conversion, self.mine = net, conversion, mine
     self.data_root, self.output = data_root.rstrip("/"), output.rstrip("/")
     self.work = f"{self.output}.partial"
     self._units: list[Unit] = []
@@ -104,7 +112,7 @@ class Conversions:
 
     _ = pipeline | "Convert" >> ConvertUnits(
       self._units,
-      cut=Cutter(self.net, self.conversion, self._folder("spill")),
+      cut=Cutter(self.net, self.conversion, self._folder("spill"), self.mine),
       plan=planning.Planner(self.net, self.conversion, self.work, self._folder("output")),
       write=ShardWriter(self._folder("output"), self._folder("spill"), self.conversion.compression),
       work=self.work,

@@ -2,7 +2,7 @@
 
 import dataclasses
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import cv2
 import numpy as np
@@ -48,11 +48,14 @@ class Cutter:
   Attributes:
     net, conversion: what to cut, and how.
     folder: where runs and reports go.
+    mine: gives the squares that the nets before this one take for faces, the
+      surest first, float32 [n, 4], from a photo uint8 [h, w, 3]; None mines none.
   """
 
   net: Net
   conversion: Conversion
   folder: str
+  mine: Callable[[np.ndarray], np.ndarray] | None = None
 
   def __call__(self, unit: Unit) -> str:
     """Cuts every photo of the unit; returns the path of the pickled UnitReport."""
@@ -95,7 +98,8 @@ class Cutter:
       kind = image.kind or kinds[0]
       image = dataclasses.replace(image, kind=kind)
       return {kind: crops.whole_image(levels[0], image, net=self.net)} if kind in kinds else {}
-    return crops.cut_crops(levels, image, net=self.net, kinds=kinds, seed=seed)
+    mined = self.mine(levels[0]) if self.mine else None
+    return crops.cut_crops(levels, image, net=self.net, kinds=kinds, seed=seed, mined=mined)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

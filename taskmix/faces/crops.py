@@ -49,12 +49,18 @@ class Placed:
   angles: np.ndarray
   mirrored: np.ndarray
 
-  def __getitem__(self, index: np.ndarray) -> "Placed":
+  def __getitem__(self, index: np.ndarray | slice) -> "Placed":
     return Placed(*(getattr(self, field.name)[index] for field in dataclasses.fields(self)))
 
 
 def cut_crops(
-  levels: list[np.ndarray], image: AnnotatedImage, *, net: Net, kinds: tuple[str, ...], seed: int
+  levels: list[np.ndarray],
+  image: AnnotatedImage,
+  *,
+  net: Net,
+  kinds: tuple[str, ...],
+  seed: int,
+  mined: np.ndarray | None = None,
 ) -> dict[str, Batch]:
   """Every crop that the net's recipe takes from one photo.
 
@@ -64,6 +70,8 @@ def cut_crops(
     net: gives recipe, IoU ranges, input size and columns.
     kinds: the kinds wanted.
     seed: of every random choice, with the image id.
+    mined: float32 [n, 4], squares where the nets before this one see faces, the
+      surest first; see `taskmix.faces.mining`.
 
   Returns:
     kind -> Batch, for each of `kinds`, in the order drawn; empty ones too.
@@ -74,12 +82,19 @@ def cut_crops(
   if net.recipe is None:
     raise ValueError(f"net {net.name!r} has no recipe: its images are taken whole (see `whole_image`)")
   height, width, _ = levels[0].shape
-  placed = place_crops(width, height, image, net=net, kinds=kinds, seed=seed)
+  placed = place_crops(width, height, image, net=net, kinds=kinds, seed=seed, mined=mined)
   return {kind: _batch(levels, image, crops, net=net, kind=kind) for kind, crops in placed.items()}
 
 
 def place_crops(
-  width: int, height: int, image: AnnotatedImage, *, net: Net, kinds: tuple[str, ...], seed: int
+  width: int,
+  height: int,
+  image: AnnotatedImage,
+  *,
+  net: Net,
+  kinds: tuple[str, ...],
+  seed: int,
+  mined: np.ndarray | None = None,
 ) -> dict[str, Placed]:
   """Where `cut_crops` cuts in a photo of that size: the whole choice, no pixels."""
   recipe = net.recipe
@@ -88,6 +103,7 @@ def place_crops(
   negative = [kind for kind in by_iou if not kind.min_iou]
   positive = [kind for kind in by_iou if kind.min_iou]
   large = np.flatnonzero(usable_faces(image) & (geometry.sizes(image.boxes).min(axis=1) >= recipe.min_face))
+  hard = np.zeros((0, 4), np.float32) if mined is None else mined
   placed: dict[str, Placed] = {}
   if negative:
     rng = keyed_rng(seed, image.image_id, "negatives")
@@ -99,9 +115,11 @@ def place_crops(
       ]
     )
     placed.update(_by_iou(boxes, width, height, image, negative))
+    for kind, alarms in _by_iou(hard, width, height, image, negative).items():
+      placed[kind] = _joined([placed[kind], alarms[: recipe.mined_negatives]])
   if positive:
     rng = keyed_rng(seed, image.image_id, "faces")
-    boxes = _round_faces(rng, image.boxes[large], recipe.tries_per_face, recipe)
+    boxes = np.concatenate([_round_faces(rng, image.boxes[large], recipe.tries_per_face, recipe), hard])
     for kind, crops in _by_iou(boxes, width, height, image, positive).items():
       placed[kind] = crops[np.isin(crops.face, large)]
   for kind in kinds:

@@ -268,3 +268,23 @@ def test_a_whole_image_is_resized_to_the_net():
 def test_a_whole_image_without_its_target_is_refused():
   with pytest.raises(ValueError, match=r"'label'.*gives class"):
     crops.whole_image(photo(), AnnotatedImage("i", "/i", kind="image", targets={"class": 1}), net=CIFAR)
+
+
+def test_what_the_nets_before_took_for_a_face_is_sorted_by_its_iou():
+  image = annotated([[100, 100, 200, 200]], np.full((1, 5, 2), np.nan))
+  mined = np.float32(
+    [
+      [102, 102, 202, 202],  # on the face
+      [140, 100, 240, 200],  # 60 of 140 columns: 0.43
+      [500, 500, 600, 600],  # nothing there
+      [505, 505, 605, 605],
+      [-50, 0, 50, 100],  # leaves the photo
+    ]
+  )
+  net = with_recipe(random_negatives=0, near_negatives=0, tries_per_face=0, mined_negatives=1)
+  placed = crops.place_crops(800, 800, image, net=net, kinds=("neg", "pos", "part"), seed=0, mined=mined)
+  assert {kind: found.boxes.tolist() for kind, found in placed.items()} == {
+    "neg": [[500, 500, 600, 600]],  # the surest only
+    "pos": [[102, 102, 202, 202]],
+    "part": [[140, 100, 240, 200]],
+  }
