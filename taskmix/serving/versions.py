@@ -153,7 +153,7 @@ def rollback(
   base: str | os.PathLike,
   number: int | None = None,
   *,
-  keep: int = 5,
+  keep: int | None = None,
   now: datetime.datetime | None = None,
 ) -> Version:
   """Publishes an older version of `base` once more, as the newest.
@@ -165,7 +165,7 @@ def rollback(
     base: folder of the versions.
     number: the version to go back to; by default the newest whose files differ
       from those served now.
-    keep: versions that stay.
+    keep: versions that stay; None removes none: the next push prunes by its own.
     now: see `publish`.
 
   Raises:
@@ -305,7 +305,7 @@ def _place(
   folder: pathlib.Path,
   *,
   record: Record,
-  keep: int,
+  keep: int | None,
   now: datetime.datetime | None,
 ) -> Version:
   """Writes the version aside, renames it into sight, and removes the oldest."""
@@ -316,9 +316,16 @@ def _place(
   )
   aside = folder / f"{_ASIDE}{number}"
   _copy_durably(source, aside, record)
+  if digest(aside) != (record.digest or digest(source)):
+    _clear_aside(folder)
+    raise PublishError(
+      f"the copy of {source} in {folder} has another digest: the model, or the folder, was changed while it was "
+      f"copied, or since it was pushed. Nothing was published; what was served before still is. "
+      f"Let nothing else write there, and try again."
+    )
   os.rename(aside, folder / str(number))
   _sync(folder)
-  for old in sorted(_numbers(folder))[:-keep]:
+  for old in sorted(_numbers(folder))[:-keep] if keep else ():
     # Out of a server's sight first: half a version must not be seen going either.
     os.rename(folder / str(old), folder / f"{_ASIDE}{old}")
   _clear_aside(folder)
@@ -373,8 +380,8 @@ def _reason(error: OSError, folder: pathlib.Path, source: pathlib.Path) -> str:
   return f"publishing {source} in {folder} failed: {error}. {stands}"
 
 
-def _require_keep(keep: int) -> None:
-  if keep < 1:
+def _require_keep(keep: int | None) -> None:
+  if keep is not None and keep < 1:
     raise ValueError(f"keep must be 1 or more versions, not {keep}")
 
 

@@ -82,6 +82,16 @@ def test_rollback_publishes_the_older_model_as_the_newest(tmp_path):
   assert _numbers(base) == [3, 2, 1]
 
 
+def test_rollback_removes_no_version_of_its_own_accord(tmp_path):
+  base = tmp_path / "base"
+  for second in range(1, 8):
+    versions.publish(
+      _model(tmp_path / str(second), str(second)), base, record=BLESSED, keep=10, now=_at(second)
+    )
+  versions.rollback(base, 1, now=_at(8))
+  assert _numbers(base) == [8, 7, 6, 5, 4, 3, 2, 1]
+
+
 def test_a_second_rollback_goes_forward_to_the_model_that_was_left(tmp_path):
   base = tmp_path / "base"
   for second, text in ((1, "good"), (2, "bad")):
@@ -216,6 +226,48 @@ def test_a_full_disk_publishes_nothing_and_says_what_still_serves(tmp_path, monk
     versions.publish(_model(tmp_path / "new", "new"), base, record=BLESSED)
   assert _numbers(base) == [5]
   assert sorted(path.name for path in base.iterdir()) == [".taskmix.lock", "5"]
+
+
+def test_a_model_that_is_swapped_while_it_is_copied_is_not_published(tmp_path, monkeypatch):
+  base, new = tmp_path / "base", _model(tmp_path / "new", "new")
+  versions.publish(_model(tmp_path / "old", "old"), base, record=BLESSED, now=_at(5))
+  copy = versions.shutil.copyfileobj
+
+  def swapping(read, write, size):
+    (new / "saved_model.pb").write_text("other")
+    copy(read, write, size)
+
+  monkeypatch.setattr(versions.shutil, "copyfileobj", swapping)
+  with pytest.raises(PublishError, match="has another digest"):
+    versions.publish(new, base, record=BLESSED)
+  assert sorted(path.name for path in base.iterdir()) == [".taskmix.lock", "5"]
+
+
+def test_a_folder_of_versions_that_is_moved_away_during_a_push_serves_nothing_half(tmp_path, monkeypatch):
+  base = tmp_path / "base"
+  versions.publish(_model(tmp_path / "old", "old"), base, record=BLESSED, now=_at(5))
+  copy = versions.shutil.copyfileobj
+
+  def moving(read, write, size):
+    copy(read, write, size)
+    if base.exists():
+      base.rename(tmp_path / "elsewhere")
+
+  monkeypatch.setattr(versions.shutil, "copyfileobj", moving)
+  with pytest.raises(PublishError, match="has another digest"):
+    versions.publish(_model(tmp_path / "new", "new"), base, record=BLESSED)
+  assert _numbers(tmp_path / "elsewhere") == [5]
+  assert not base.exists() or _numbers(base) == []
+
+
+def test_a_version_that_rotted_is_not_rolled_back_to(tmp_path):
+  base = tmp_path / "base"
+  for second, text in ((1, "good"), (2, "bad")):
+    versions.publish(_model(tmp_path / text, text), base, record=BLESSED, now=_at(second))
+  (base / "1/saved_model.pb").write_text("g0od")
+  with pytest.raises(PublishError, match="or since it was pushed"):
+    versions.rollback(base, 1)
+  assert _numbers(base) == [2, 1]
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
