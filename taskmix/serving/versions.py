@@ -319,8 +319,8 @@ def _place(
   if digest(aside) != (record.digest or digest(source)):
     _clear_aside(folder)
     raise PublishError(
-      f"the copy of {source} in {folder} has another digest: the model, or the folder, was changed while it was "
-      f"copied, or since it was pushed. Nothing was published; what was served before still is. "
+      f"the copy of {source} in {folder} has another digest: the model, or the folder, was changed while "
+      f"it was copied, or since it was pushed. Nothing was published; what was served before still is. "
       f"Let nothing else write there, and try again."
     )
   os.rename(aside, folder / str(number))
