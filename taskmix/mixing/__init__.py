@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
   from taskmix.mixing.audit import Audit, ContractError
+  from taskmix.mixing.augment import Augmentation
   from taskmix.mixing.batches import Feed, dataset, feed
   from taskmix.mixing.sampler import Sampler, Worker
   from taskmix.mixing.shards import Expected, ShardError, preflight
 
 _HOME = {
   "Audit": "audit",
+  "Augmentation": "augment",
   "ContractError": "audit",
   "Expected": "shards",
   "Feed": "batches",
@@ -32,6 +34,7 @@ _HOME = {
 
 __all__ = [
   "Audit",
+  "Augmentation",
   "ContractError",
   "Expected",
   "Feed",

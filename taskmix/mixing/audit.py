@@ -8,8 +8,8 @@ import numpy as np
 
 from taskmix.mixing.sampler import Sampler
 
-# Blocks seen but not yet counted: a pipeline draws a few ahead of the training loop.
-_PENDING_BLOCKS = 8
+# Steps seen but not yet counted: a pipeline draws some ahead of the training loop.
+_PENDING_STEPS = 192
 
 
 class ContractError(RuntimeError):
@@ -54,7 +54,7 @@ class Audit:
   def see(self, first_step: int, rows: np.ndarray) -> None:
     """Takes note of the rows of steps first_step .. first_step + n - 1, int [n, batch]."""
     self._pending.append((first_step, np.asarray(rows)))
-    if len(self._pending) > _PENDING_BLOCKS:
+    while sum(len(rows) for _, rows in self._pending) - len(self._pending[0][1]) >= _PENDING_STEPS:
       self._count(*self._pending.popleft())
 
   def report(self, *, steps: int) -> dict:

@@ -6,7 +6,9 @@ examples at all. Here each is an error that names the file.
 
 import concurrent.futures
 import dataclasses
+import gzip
 import hashlib
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -18,7 +20,6 @@ Files = Mapping[str, Sequence[str]]
 _GZIP_MAGIC = b"\x1f\x8b"
 _BATCH = 4096
 # 8 bytes of length, 4 of its checksum, then the data, then 4 of its checksum.
-RECORD_HEADER = 12
 RECORD_FRAME = 16
 
 
@@ -127,6 +128,8 @@ def scan(path: str, compression: str = "auto", *, expected: Expected | None = No
   except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
     raise ShardError(f"{path}: cut off or corrupted ({reason(error)}); convert it again") from error
   shard = Shard(path, kind, np.concatenate(lengths or [np.empty(0)]).astype(np.int64))
+  if kind == "GZIP":
+    _check_gzip(shard)
   _check_records(shard, expected)
   return shard
 
@@ -141,6 +144,24 @@ def _check_file(path: str, expected: Expected) -> None:
     raise ShardError(f"{path}: {size} bytes, but the manifest says {expected.bytes}; convert it again")
   if expected.sha256 is not None and _sha256(path) != expected.sha256:
     raise ShardError(f"{path}: its SHA-256 differs from the manifest's; convert it again")
+
+
+def _check_gzip(shard: Shard) -> None:
+  """Raises unless the records are all that the file holds: TensorFlow takes a gzip file that is
+  cut off for one that has ended."""
+  read = int((shard.lengths + RECORD_FRAME).sum())
+  with tf.io.gfile.GFile(shard.path, "rb") as file:
+    file.seek(max(0, tf.io.gfile.stat(shard.path).length - 4))
+    if int.from_bytes(file.read(4), "little") == read % 2**32:  # RFC 1952: ISIZE
+      return
+    file.seek(0)
+    try:  # several gzip members in a file have several trailers
+      with gzip.GzipFile(fileobj=file) as unpacked:
+        held = sum(len(chunk) for chunk in iter(lambda: unpacked.read(1 << 20), b""))
+    except (EOFError, OSError, zlib.error) as error:
+      raise ShardError(f"{shard.path}: cut off or corrupted ({error}); convert it again") from error
+  if held != read:
+    raise ShardError(f"{shard.path}: cut off or corrupted (records end at byte {read} of {held} unpacked)")
 
 
 def _sha256(path: str) -> str:
