@@ -37,6 +37,9 @@ class Column:
     shape: of one example; () is a scalar.
     low, high: the closed range of the values, where one is known.
     classes: the names of the classes that an int64 scalar counts from 0.
+    geometry: what in the image a float32 column is, so that it follows when an
+      augmentation moves the image: "box", as (box - crop) / side of four edges,
+      or "points", as (point - corner) / side, x and y in turn.
   """
 
   __pydantic_config__ = _STRICT
@@ -47,6 +50,7 @@ class Column:
   low: float | None = None
   high: float | None = None
   classes: tuple[str, ...] = ()
+  geometry: Literal["", "box", "points"] = ""
 
   def __post_init__(self):
     _require_name(self.name, "column")

@@ -42,7 +42,7 @@ FACE = Task(
 # (face - crop) / crop side as x1, y1, x2, y2: 0 is a perfect crop.
 BOX = Task(
   name="box",
-  target=Column("box_offsets", "float32", (4,), low=-1.0, high=1.0),
+  target=Column("box_offsets", "float32", (4,), low=-1.0, high=1.0, geometry="box"),
   kinds=("pos", "part"),
   loss=Loss("mean_squared_error"),
   loss_weight=0.5,
@@ -55,7 +55,7 @@ BOX = Task(
 # mouth corner, each x, y; 0..1 inside the crop.
 LANDMARK = Task(
   name="landmark",
-  target=Column("landmarks", "float32", (10,), low=-1.0, high=2.0),
+  target=Column("landmarks", "float32", (10,), low=-1.0, high=2.0, geometry="points"),
   kinds=("landmark",),
   loss=Loss("mean_squared_error"),
   loss_weight=0.5,
