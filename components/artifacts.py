@@ -6,4 +6,5 @@ from tfx.types.artifact import Artifact
 class GateReport(Artifact):
   """What a gate saw: `report.json`, a list of findings."""
 
-  TYPE_NAME = "TaskmixGateReport"
+  # The Kubeflow compiler takes a name with one dot for an import path.
+  TYPE_NAME = "components.GateReport"

@@ -1,0 +1,1 @@
+"""Assembly: configs, the DAG, its runner and the command line."""

@@ -10,6 +10,7 @@ import pkgutil
 import pydantic
 
 from taskmix.gates import GatePolicy
+from taskmix.serving.policy import ServingPolicy
 from taskmix.spec import Conversion, Net, Training
 
 REPOSITORY = pathlib.Path(__file__).parent.parent
@@ -25,6 +26,8 @@ class Config:
     training: of the net.
     conversion: of photos to examples.
     gate: what the ExampleGate lets pass.
+    serving: what the ServingCheck asks, and its budgets.
+    keep_versions: pushed versions that stay.
     data: the default data folder, relative to the repository; `--data` wins.
   """
 
@@ -35,6 +38,8 @@ class Config:
   training: Training
   conversion: Conversion = Conversion()
   gate: GatePolicy = GatePolicy()
+  serving: ServingPolicy = ServingPolicy()
+  keep_versions: int = 5
   data: str = "demo"
 
   def __post_init__(self):

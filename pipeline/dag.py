@@ -97,7 +97,9 @@ def create_pipeline(config: Config, *, data: str, folder: RunFolder) -> tfx_pipe
     eval_config=evaluation.eval_config(net),
     schema=schema.outputs["schema"],
   )
-  serving = ServingCheck(trainer.outputs["model"], examples.outputs["examples"], name=net.name)
+  serving = ServingCheck(
+    trainer.outputs["model"], examples.outputs["examples"], name=net.name, policy=config.serving
+  )
   pusher = ModelPusher(
     trainer.outputs["model"],
     name=net.name,
@@ -107,6 +109,7 @@ def create_pipeline(config: Config, *, data: str, folder: RunFolder) -> tfx_pipe
     evaluation=evaluator.outputs["evaluation"],
     net=net,
     lineage={"config": config.name},
+    keep=config.keep_versions,
   )
   return tfx_pipeline.Pipeline(
     pipeline_name=config.name,

@@ -22,8 +22,10 @@ class Summary:
   Attributes:
     counts: split -> examples.
     metrics: task -> metric -> value over the task's labelled eval samples.
-    blessed: whether every bound held.
+    blessed: whether every gate blessed the model: every bound held, and a clean
+      process answered.
     reasons: why not, one line each.
+    warnings: what a policy let through.
     pushed: the folder of the pushed version, "" if none was.
     seconds: of the run.
     log: the file with everything that the libraries said.
@@ -33,6 +35,7 @@ class Summary:
   metrics: dict[str, dict[str, float]]
   blessed: bool
   reasons: tuple[str, ...]
+  warnings: tuple[str, ...]
   pushed: str
   seconds: float = 0.0
   log: str = ""
@@ -46,15 +49,24 @@ def summarise(net: Net, steps: Mapping[str, "Step"]) -> Summary:
     steps: component id -> its step.
   """
   from taskmix import evaluation
+  from taskmix.serving.check import read_report
 
   evaluation_uri = _output(steps, "Evaluator", "evaluation").uri
-  blessing_uri = _output(steps, "Evaluator", "blessing").uri
+  within_bounds = os.path.exists(os.path.join(_output(steps, "Evaluator", "blessing").uri, "BLESSED"))
+  served = read_report(_output(steps, "ServingCheck", "blessing").uri)
+  pushed = _pushed_version(_output(steps, "ModelPusher", "pushed_model"))
+  reasons = [f"Evaluator: {reason}" for reason in evaluation.read_failures(net, evaluation_uri)]
+  reasons += [f"ServingCheck: {finding}" for finding in served.stops]
+  blessed = within_bounds and served.blessed
+  if blessed and not os.path.isdir(pushed):
+    reasons.append(f"ModelPusher: the pushed version {pushed} is gone; delete the run folder to push anew")
   return Summary(
     counts=_split_counts(_output(steps, "StatisticsGen", "statistics").uri, net),
     metrics=evaluation.read_metrics(net, evaluation_uri),
-    blessed=os.path.exists(os.path.join(blessing_uri, "BLESSED")),
-    reasons=tuple(evaluation.read_failures(net, evaluation_uri)),
-    pushed=_pushed_version(_output(steps, "ModelPusher", "pushed_model")),
+    blessed=blessed and not reasons,
+    reasons=tuple(reasons),
+    warnings=tuple(f"ServingCheck: {found}" for found in served.findings if found.severity == "warn"),
+    pushed=pushed,
   )
 
 
@@ -96,11 +108,12 @@ def text(net: Net, summary: Summary) -> str:
       limits = f"   must be {bounds[metric].limits}" if metric in bounds else ""
       lines.append(f"  {task.name:<10}{metric:<22}{value:>10.4f}{limits}")
   if summary.blessed:
-    lines.append("Blessed: every bound held")
+    lines.append("Blessed: every bound held, and a clean process answered as the Trainer did")
     lines.append(f"Pushed:  {summary.pushed}")
   else:
     lines.append("Not blessed, so not pushed:")
     lines += [f"  {reason}" for reason in summary.reasons]
+  lines += [f"Warning: {warning}" for warning in summary.warnings]
   minutes, seconds = divmod(round(summary.seconds), 60)
   lines.append(f"Took {minutes} min {seconds} s.   Log: {summary.log}")
   lines.append("")
