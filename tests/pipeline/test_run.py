@@ -22,7 +22,8 @@ COMPONENTS = (
   "Transform",
   "Trainer",
   "Evaluator",
-  "Pusher",
+  "ServingCheck",
+  "ModelPusher",
 )
 
 
