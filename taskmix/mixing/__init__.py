@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
   from taskmix.mixing.audit import Audit, ContractError
   from taskmix.mixing.augment import Augmentation
-  from taskmix.mixing.batches import Feed, dataset, feed
+  from taskmix.mixing.batches import Engine, Feed, dataset, feed
   from taskmix.mixing.sampler import Sampler, Worker
   from taskmix.mixing.shards import Expected, ShardError, preflight
 
@@ -22,6 +22,7 @@ _HOME = {
   "Audit": "audit",
   "Augmentation": "augment",
   "ContractError": "audit",
+  "Engine": "batches",
   "Expected": "shards",
   "Feed": "batches",
   "Sampler": "sampler",
@@ -36,6 +37,7 @@ __all__ = [
   "Audit",
   "Augmentation",
   "ContractError",
+  "Engine",
   "Expected",
   "Feed",
   "Sampler",

@@ -53,10 +53,10 @@ def span(mixture: Mixture, sampler: Sampler, *, start_step: int, steps: int | No
   for name, full in _full_steps(mixture, sampler, "error").items():
     if stop is not None and stop <= full:
       continue
-    message = (
-      f"kind {name!r} is used up after {full} steps of {_count(sampler, name)} examples (it has "
-      f"{sampler.sizes[sampler.names.index(name)]}) and its when_short is 'error'; ask for fewer steps, "
-      f"give more examples, or let it 'repeat' or 'stop'"
+    size = sampler.sizes[sampler.names.index(name)]
+    message = (  # no quotes: they come out escaped where the graph raises it
+      f"kind {name} is used up after {full} steps of {_count(sampler, name)} examples (it has {size}) and "
+      "its when_short is error; ask for fewer steps, give more examples, or let it repeat or stop"
     )
     if steps is not None:
       raise ValueError(message)
@@ -91,6 +91,7 @@ def rows(sampler: Sampler, over: Span, *, worker: Worker, tap: Tap | None = None
   dtype = tf.int32 if sum(sampler.sizes) < 2**31 else tf.int64
   block_rows = graph.block_rows(sampler, dtype=dtype)
 
+  @tf.autograph.experimental.do_not_convert
   def block(number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     drawn = block_rows(number)
     if tap is not None:

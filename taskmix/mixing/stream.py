@@ -77,8 +77,10 @@ def records(
       lambda step, chosen: (step, serialized, tf.ensure_shape(chosen, [slots.stop - slots.start]))
     )
 
-  last = 2**62 // steps if over.stop is None else -(-over.stop // steps)
-  windows = tf.data.Dataset.range(over.start // steps, last).map(planned).prefetch(_WINDOWS_AHEAD)
+  first, last = over.start // steps, 2**62 // steps if over.stop is None else -(-over.stop // steps)
+  windows = (
+    tf.data.Dataset.range(first if over.steps != 0 else last, last).map(planned).prefetch(_WINDOWS_AHEAD)
+  )
   read_ahead: Any = windows.map(read).prefetch(_WINDOWS_AHEAD)
   return read_ahead.flat_map(batches)
 
