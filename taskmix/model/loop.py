@@ -1,0 +1,113 @@
+"""The compiled training loop: several steps a call, one call a chunk.
+
+Keras' `fit` reads its data, its metrics and its callbacks through Python once an
+execution and cannot be entered at step n; a net of 7,000 parameters spends much
+of its time there. So the loop is a tf.function over an iterator:
+
+    advance(iterator, n):  n times { next batch -> forward, losses, gradients, update }
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from taskmix.model.build import build
+from taskmix.model.devices import Compute
+from taskmix.model.history import TOTAL
+from taskmix.model.losses import net_losses
+from taskmix.spec import IMAGE, Net, Training
+
+
+class Loop:
+  """A model and its optimizer, and the function that moves them by steps.
+
+  Attributes:
+    names: of the losses that `advance` returns: every task's, and their weighted sum.
+    variables: all that a checkpoint must hold, as tf.Variables.
+    expand: `taskmix.mixing.Feed.expand`, run inside the compiled step; set it
+      before the first.
+  """
+
+  def __init__(
+    self,
+    net: Net,
+    training: Training,
+    *,
+    compute: Compute,
+  ):
+    """
+    Args:
+      net: what is trained.
+      training: seed, schedule and decay.
+      compute: where and how.
+    """
+    self.net = net
+    self.names = (*(task.name for task in net.tasks), TOTAL)
+    self.expand: Callable[[Any], Any] = lambda batch: batch
+    self._compute = compute
+    keras.utils.set_random_seed(training.seed)
+    with compute.strategy.scope():
+      self.model = build(net, precision=compute.precision)
+      self.optimizer = optimizer_of(training, precision=compute.precision)
+      self.optimizer.build(self.model.trainable_variables)
+    self._step = tf.function(self._one_step, jit_compile=True) if compute.jit_compile else self._one_step
+    self.advance = tf.function(self._advance, reduce_retracing=True)
+
+  @property
+  def variables(self) -> list[tf.Variable]:
+    return [variable.value for variable in (*self.model.variables, *self.optimizer.variables)]
+
+  @property
+  def learning_rate(self) -> float:
+    return float(self.optimizer.learning_rate)
+
+  def iterate(self, dataset: tf.data.Dataset) -> Any:
+    """An iterator over it, its batches sliced over the replicas."""
+    if self._compute.strategy is not tf.distribute.get_strategy():
+      dataset = self._compute.strategy.experimental_distribute_dataset(dataset)
+    return iter(dataset)
+
+  def _advance(self, iterator: Any, steps: tf.Tensor) -> tf.Tensor:
+    """Takes `steps` batches (int64 scalar); float32 [names], the losses added up over them."""
+    strategy = self._compute.strategy
+    summed = tf.zeros(len(self.names))
+    for _ in tf.range(steps):
+      losses = strategy.run(self._step, (next(iterator),))
+      summed += strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
+    return summed
+
+  def _one_step(self, element: Any) -> tf.Tensor:
+    batch = self.expand(element)
+    with tf.GradientTape() as tape:
+      outputs = self.model(batch[IMAGE], training=True)
+      losses = net_losses(self.net, batch, outputs)
+      total = tf.add_n([task.loss_weight * losses[task.name] for task in self.net.tasks])
+      if self.model.losses:
+        # Regularizers are the same on every replica, and gradients are added over them.
+        total += tf.add_n(self.model.losses) / self._compute.replicas
+      scaled = self.optimizer.scale_loss(total)
+    gradients = tape.gradient(scaled, self.model.trainable_variables)
+    self.optimizer.apply(gradients, self.model.trainable_variables)
+    return tf.stack([*(losses[task.name] for task in self.net.tasks), total])
+
+
+def optimizer_of(training: Training, *, precision: str = "float32") -> keras.optimizers.Optimizer:
+  """Adam, or AdamW with weight decay, on a cosine from the peak to 0 after a linear warm-up.
+
+  The warm-up takes at most half of the steps. mixed_float16 scales its losses.
+  """
+  warmup = min(training.warmup_steps, training.steps // 2)
+  schedule = keras.optimizers.schedules.CosineDecay(
+    # The first of n warm-up steps is a n-th of the peak, not 0, which would waste it.
+    initial_learning_rate=training.learning_rate / (warmup or 1),
+    decay_steps=training.steps - warmup,
+    warmup_target=training.learning_rate if warmup else None,
+    warmup_steps=warmup,
+  )
+  if training.weight_decay:
+    optimizer = keras.optimizers.AdamW(schedule, weight_decay=training.weight_decay)
+  else:
+    optimizer = keras.optimizers.Adam(schedule)
+  return keras.optimizers.LossScaleOptimizer(optimizer) if precision == "mixed_float16" else optimizer
