@@ -245,14 +245,3 @@ def _raise_errors(errors: Sequence[ShardError]) -> None:
   if errors:
     more = f"\n  and {len(errors) - 10} more" if len(errors) > 10 else ""
     raise ShardError("\n  ".join(str(error) for error in errors[:10]) + more)
-
-
-def uncompressed_bytes(path: str, compression: str = "auto") -> int:
-  """About how many bytes the records take, from the file's size or its gzip trailer."""
-  size = tf.io.gfile.stat(path).length
-  if compression_of(path, compression) != "GZIP" or size < 18:
-    return size
-  with tf.io.gfile.GFile(path, "rb") as file:
-    file.seek(size - 4)
-    # The trailer has the size modulo 4 GiB; pixels never shrink below a 1000th.
-    return max(int.from_bytes(file.read(4), "little"), size)
