@@ -53,10 +53,12 @@ def create_pipeline(config: Config, *, data: str, folder: RunFolder) -> tfx_pipe
   schema = ImportSchemaGen(schema_file=str(schema_path(net)))
   validator = ExampleValidator(statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"])
   gate = ExampleGate(
-    statistics.outputs["statistics"],
-    validator.outputs["anomalies"],
+    examples.outputs["examples"],
+    statistics=statistics.outputs["statistics"],
+    anomalies=validator.outputs["anomalies"],
     net=net,
     policy=config.gate,
+    reports=str(folder.root / "reports"),
   )
   train_splits = [split_name("train", kind) for kind in net.mixture.names]
   eval_splits = [split_name("eval", kind) for kind in net.mixture.names]

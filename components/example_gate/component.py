@@ -16,8 +16,10 @@ class ExampleGateSpec(component_spec.ComponentSpec):
   PARAMETERS = {
     "net": component_spec.ExecutionParameter(type=str),
     "policy": component_spec.ExecutionParameter(type=str),
+    "reports": component_spec.ExecutionParameter(type=str),
   }
   INPUTS = {
+    "examples": component_spec.ChannelParameter(type=standard_artifacts.Examples),
     "statistics": component_spec.ChannelParameter(type=standard_artifacts.ExampleStatistics),
     "anomalies": component_spec.ChannelParameter(type=standard_artifacts.ExampleAnomalies),
   }
@@ -25,7 +27,10 @@ class ExampleGateSpec(component_spec.ComponentSpec):
 
 
 class ExampleGate(base_component.BaseComponent):
-  """Fails, and so ends the run, on anomalies that the policy does not let pass.
+  """Fails, and so ends the run, on findings that the policy does not let pass.
+
+  They are TFDV's anomalies and what TFDV cannot see: one picture in two phases,
+  shards that are not the manifest's, columns that contradict each other.
 
   Components that must not see bad data declare it upstream:
   `transform.add_upstream_node(gate)`.
@@ -34,21 +39,35 @@ class ExampleGate(base_component.BaseComponent):
   SPEC_CLASS = ExampleGateSpec
   EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(executor.Executor)
 
-  def __init__(self, statistics: BaseChannel, anomalies: BaseChannel, *, net: Net, policy: GatePolicy):
+  def __init__(
+    self,
+    examples: BaseChannel,
+    *,
+    statistics: BaseChannel,
+    anomalies: BaseChannel,
+    net: Net,
+    policy: GatePolicy,
+    reports: str = "",
+  ):
     """Wires the gate.
 
     Args:
+      examples: Examples, as a conversion left them, manifest and all.
       statistics: ExampleStatistics of every split.
       anomalies: ExampleAnomalies of every split.
-      net: whose mixture names the splits that must hold examples.
-      policy: which anomalies stop the run.
+      net: whose columns, kinds and splits the examples must keep to.
+      policy: which findings stop the run.
+      reports: folder for the reports of stopped runs, since TFX removes what a
+        failed component wrote; "" keeps none beside the error itself.
     """
     super().__init__(
       ExampleGateSpec(
+        examples=examples,
         statistics=statistics,
         anomalies=anomalies,
         net=net.to_json(),
         policy=to_json(policy),
+        reports=reports,
         report=channel_utils.as_channel([GateReport()]),
       )
     )

@@ -1,6 +1,7 @@
 """The work of ExampleGate."""
 
 import dataclasses
+import datetime
 import json
 import os
 from typing import Any
@@ -11,14 +12,16 @@ from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.utils import io_utils
 
-from taskmix import gates
+from taskmix.gates import Finding, GatePolicy, anomalies, findings, sheets
+from taskmix.gates.examples import check_examples
+from taskmix.gates.findings import Evidence
 from taskmix.spec import Net, from_json
 
 REPORT = "report.json"
 
 
 class Executor(base_executor.BaseExecutor):
-  """Judges each split's anomalies and counts."""
+  """Judges each split's anomalies and counts, and the examples themselves."""
 
   def Do(
     self,
@@ -26,30 +29,56 @@ class Executor(base_executor.BaseExecutor):
     output_dict: dict[str, list[Any]],
     exec_properties: dict[str, Any],
   ) -> None:
-    """Writes the report, then raises GateError if a finding stops the run.
+    """Writes the report and its pictures, then raises GateError if a finding stops the run.
+
+    TFX removes the output folder of a failed execution, so a run that is stopped
+    leaves its report in `reports`.
 
     Args:
-      input_dict: "statistics": ExampleStatistics; "anomalies": ExampleAnomalies.
+      input_dict: "examples": Examples, as a conversion left them; "statistics":
+        ExampleStatistics; "anomalies": ExampleAnomalies.
       output_dict: "report": GateReport.
-      exec_properties: "net": Net as JSON; "policy": GatePolicy as JSON.
+      exec_properties: "net": Net as JSON; "policy": GatePolicy as JSON; "reports":
+        folder of stopped runs' reports, "" for none.
     """
     net = Net.from_json(exec_properties["net"])
-    policy = from_json(gates.GatePolicy, exec_properties["policy"])
-    findings = gates.anomaly_findings(
-      _read_splits(input_dict["anomalies"], "SchemaDiff.pb", anomalies_pb2.Anomalies), policy
-    )
-    statistics = _read_splits(
-      input_dict["statistics"], "FeatureStats.pb", statistics_pb2.DatasetFeatureStatisticsList
-    )
-    counts = {split: proto.datasets[0].num_examples for split, proto in statistics.items() if proto.datasets}
-    findings += gates.missing_splits(net.splits, counts)
-
+    policy = from_json(GatePolicy, exec_properties["policy"])
+    evidence = [Evidence(finding) for finding in _statistics_findings(input_dict, net)]
+    evidence += check_examples(artifact_utils.get_single_uri(input_dict["examples"]), net, policy)
+    judged = [
+      dataclasses.replace(item, finding=finding)
+      for item in evidence
+      for finding in policy.judge([item.finding])
+    ]
     folder = artifact_utils.get_single_uri(output_dict["report"])
-    path = os.path.join(folder, REPORT)
-    io_utils.write_string_file(path, json.dumps([dataclasses.asdict(f) for f in findings], indent=2))
-    # A failed execution's output folder is removed, so the report of a stopped
-    # run is what the error says: every finding is in it.
-    gates.raise_on_stop("ExampleGate", findings, _uri(input_dict["anomalies"]))
+    if any(item.finding.severity == "stop" for item in judged) and exec_properties["reports"]:
+      folder = os.path.join(exec_properties["reports"], self._name())
+    report = _write_report(judged, folder, net)
+    findings.raise_on_stop("ExampleGate", report, folder)
+
+  def _name(self) -> str:
+    """Of this execution's report, apart from all others'."""
+    execution = getattr(self._context, "_unique_id", None)
+    return f"ExampleGate-{execution or f'{datetime.datetime.now():%Y%m%d-%H%M%S-%f}'}"
+
+
+def _statistics_findings(input_dict: dict[str, list[Any]], net: Net) -> list[Finding]:
+  statistics = _read_splits(
+    input_dict["statistics"], "FeatureStats.pb", statistics_pb2.DatasetFeatureStatisticsList
+  )
+  counts = {split: proto.datasets[0].num_examples for split, proto in statistics.items() if proto.datasets}
+  found = _read_splits(input_dict["anomalies"], "SchemaDiff.pb", anomalies_pb2.Anomalies)
+  return [*anomalies.anomaly_findings(found), *anomalies.missing_splits(net.splits, counts)]
+
+
+def _write_report(judged: list[Evidence], folder: str, net: Net) -> list[Finding]:
+  """Writes pictures and report.json; returns the findings, with their pictures' paths."""
+  report = [
+    dataclasses.replace(item.finding, picture=sheets.write_sheet(item, folder, net=net)) for item in judged
+  ]
+  fileio.makedirs(folder)
+  io_utils.write_string_file(os.path.join(folder, REPORT), json.dumps(findings.as_json(report), indent=2))
+  return report
 
 
 def _read_splits(artifacts: list[Any], file_name: str, proto_class: Any) -> dict[str, Any]:
@@ -61,7 +90,3 @@ def _read_splits(artifacts: list[Any], file_name: str, proto_class: Any) -> dict
     with fileio.open(os.path.join(uri, file_name), "rb") as file:
       protos[split] = proto_class.FromString(file.read())
   return protos
-
-
-def _uri(artifacts: list[Any]) -> str:
-  return artifact_utils.get_single_uri(artifacts)

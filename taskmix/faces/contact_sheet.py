@@ -116,7 +116,7 @@ def draw_sheet(samples: Sequence[Sample], *, net: Net, kind: str, total: int | N
   for index, sample in enumerate(samples):
     row, column = divmod(index, columns)
     corner = (_GAP + column * cell[0], _HEADER + row * cell[1])
-    sheet.paste(_tile(sample, labelled), corner)
+    sheet.paste(draw_tile(sample, labelled), corner)
     _draw_caption(ImageDraw.Draw(sheet), sample, net, labelled, (corner[0], corner[1] + TILE))
   return np.asarray(sheet)
 
@@ -126,7 +126,8 @@ def box_in_crop(offsets: np.ndarray) -> np.ndarray:
   return np.asarray(offsets, np.float64) + np.array([0, 0, 1, 1])
 
 
-def _tile(sample: Sample, labelled: Sequence[Column]) -> Image.Image:
+def draw_tile(sample: Sample, labelled: Sequence[Column]) -> Image.Image:
+  """One sample, TILE x TILE pixels, with its box and points where `labelled` has them."""
   if not any(column.name in (BOX, POINTS) for column in labelled):
     return _enlarged(sample.image, TILE)
   tile = Image.new("RGB", (TILE, TILE), _GROUND)

@@ -1,7 +1,8 @@
-"""ExampleGate reads what StatisticsGen and ExampleValidator wrote, and raises."""
+"""ExampleGate reads what the components before it wrote, reports, and raises."""
 
 import json
 import pathlib
+import re
 
 import pytest
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
@@ -9,12 +10,21 @@ from tfx.types import artifact_utils, standard_artifacts
 
 from components.artifacts import GateReport
 from components.example_gate.executor import Executor
+from pipeline.config import load_config
+from taskmix.examples.convert import convert
 from taskmix.gates import GateError, GatePolicy
-from taskmix.nets.mtcnn import PNET
 from taskmix.spec import to_json
 
-
 DEFAULT = GatePolicy()
+NET = load_config("demo").net
+
+
+@pytest.fixture(scope="module")
+def converted(demo, tmp_path_factory) -> pathlib.Path:
+  """The embedded photos, as CropExampleGen would have converted them."""
+  folder = tmp_path_factory.mktemp("converted") / "examples"
+  convert(NET, data_root=str(demo), output=str(folder), conversion=load_config("demo").conversion)
+  return folder
 
 
 def _artifact(artifact_type, folder: pathlib.Path, file_name: str, protos: dict):
@@ -28,48 +38,81 @@ def _artifact(artifact_type, folder: pathlib.Path, file_name: str, protos: dict)
   return artifact
 
 
-def _judge(tmp_path, *, policy=DEFAULT, bad_split="", empty_split="") -> pathlib.Path:
-  anomalies = {split: anomalies_pb2.Anomalies() for split in PNET.splits}
+def _judge(tmp_path, examples, *, policy=DEFAULT, bad_split="", empty_split="") -> list[dict]:
+  """The findings of the report, as the component leaves them in its output."""
+  anomalies = {split: anomalies_pb2.Anomalies() for split in NET.splits}
   if bad_split:
     anomalies[bad_split].anomaly_info["iou"].reason.add(
       type=anomalies_pb2.AnomalyInfo.FLOAT_TYPE_BIG_FLOAT, description="Unexpectedly large value: 1.5."
     )
   statistics = {}
-  for split in PNET.splits:
+  for split in NET.splits:
     statistics[split] = statistics_pb2.DatasetFeatureStatisticsList()
     statistics[split].datasets.add(num_examples=0 if split == empty_split else 10)
   report = GateReport()
   report.uri = str(tmp_path / "report")
-  Executor().Do(
-    {
-      "anomalies": [
-        _artifact(standard_artifacts.ExampleAnomalies, tmp_path / "anomalies", "SchemaDiff.pb", anomalies)
-      ],
-      "statistics": [
-        _artifact(standard_artifacts.ExampleStatistics, tmp_path / "stats", "FeatureStats.pb", statistics)
-      ],
-    },
-    {"report": [report]},
-    {"net": PNET.to_json(), "policy": to_json(policy)},
-  )
-  return tmp_path / "report" / "report.json"
+  channels = {
+    "examples": _artifact(standard_artifacts.Examples, examples, "", {}),
+    "anomalies": _artifact(
+      standard_artifacts.ExampleAnomalies, tmp_path / "anomalies", "SchemaDiff.pb", anomalies
+    ),
+    "statistics": _artifact(
+      standard_artifacts.ExampleStatistics, tmp_path / "stats", "FeatureStats.pb", statistics
+    ),
+  }
+  properties = {"net": NET.to_json(), "policy": to_json(policy), "reports": str(tmp_path / "reports")}
+  Executor().Do({key: [artifact] for key, artifact in channels.items()}, {"report": [report]}, properties)
+  return json.loads((tmp_path / "report" / "report.json").read_text())
 
 
-def test_clean_splits_pass_with_an_empty_report(tmp_path):
-  assert json.loads(_judge(tmp_path).read_text()) == []
+def _leak(converted: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+  """The conversion, with a train photo's fingerprint given to an eval photo."""
+  folder.mkdir()
+  for path in converted.iterdir():
+    (folder / path.name).symlink_to(path)
+  lines = [json.loads(line) for line in (converted / "photos.jsonl").read_text().splitlines()]
+  (train,) = [line for line in lines if line["image_id"] == "photos/skimage_astronaut.jpg"][:1]
+  other = next(line for line in lines if line["phase"] != train["phase"])
+  for key in ("content", "perceptual", "thumbnail"):
+    other[key] = train[key]
+  (folder / "photos.jsonl").unlink()
+  (folder / "photos.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+  return folder
 
 
-def test_an_anomaly_stops_the_run_naming_split_feature_and_what(tmp_path):
+def test_the_embedded_photos_pass_with_an_empty_report(converted, tmp_path):
+  assert _judge(tmp_path, converted) == []
+  assert not (tmp_path / "reports").exists()
+
+
+def test_an_anomaly_stops_the_run_naming_split_feature_and_what(converted, tmp_path):
   with pytest.raises(GateError, match=r"split eval-pos, feature iou: FLOAT_TYPE_BIG_FLOAT: .*1\.5"):
-    _judge(tmp_path, bad_split="eval-pos")
+    _judge(tmp_path, converted, bad_split="eval-pos")
 
 
-def test_a_warning_is_reported_and_passes(tmp_path):
-  path = _judge(tmp_path, bad_split="eval-pos", policy=GatePolicy(warn=("FLOAT_TYPE_BIG_FLOAT",)))
-  (finding,) = json.loads(path.read_text())
+def test_a_warning_is_reported_and_passes(converted, tmp_path):
+  policy = GatePolicy(warn=("FLOAT_TYPE_BIG_FLOAT",))
+  (finding,) = _judge(tmp_path, converted, bad_split="eval-pos", policy=policy)
   assert (finding["split"], finding["severity"]) == ("eval-pos", "warn")
 
 
-def test_a_kind_without_examples_stops_the_run(tmp_path):
-  with pytest.raises(GateError, match=r"split train-landmark, .*EMPTY_SPLIT"):
-    _judge(tmp_path, empty_split="train-landmark")
+def test_a_kind_without_examples_stops_the_run(converted, tmp_path):
+  with pytest.raises(GateError, match=r"split train-landmark: EMPTY_SPLIT"):
+    _judge(tmp_path, converted, empty_split="train-landmark")
+
+
+def test_a_stopped_run_leaves_report_and_picture_where_the_error_says(converted, tmp_path):
+  with pytest.raises(GateError, match="SAME_PICTURE_IN_TWO_PHASES") as error:
+    _judge(tmp_path, _leak(converted, tmp_path / "leaking"))
+  assert "photos/skimage_astronaut.jpg (eval)" in str(error.value)
+  picture, where = re.findall(r"(?:picture|report): (\S+)", str(error.value))
+  assert where.startswith(str(tmp_path / "reports" / "ExampleGate-"))
+  (finding,) = json.loads(pathlib.Path(where, "report.json").read_text())
+  assert finding["picture"] == picture
+  assert pathlib.Path(picture).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_picture_of_a_warning_lies_beside_the_report(converted, tmp_path):
+  policy = GatePolicy(warn=("SAME_PICTURE_IN_TWO_PHASES",))
+  (finding,) = _judge(tmp_path, _leak(converted, tmp_path / "leaking"), policy=policy)
+  assert pathlib.Path(finding["picture"]).parent == tmp_path / "report"
