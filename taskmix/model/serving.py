@@ -2,7 +2,7 @@
 
     serving_default    image uint8 [n, h, w, c]           -> {task: output}
     serve_examples     serialized tf.Examples, string [n] -> {task: output}
-    transform_features serialized tf.Examples, string [n] -> Transform's columns, for TFMA
+    transform_features serialized tf.Examples, string [n] -> Transform's masks, for TFMA
 
 A task with classes answers their probabilities, [n, n_classes]; another its
 value in the target's own unit, [n, *shape]: what Transform standardized is
@@ -109,9 +109,10 @@ class _Served(tf.Module):
   def transform_features(self, examples: Any) -> dict[str, Any]:
     assert self.transform_layer is not None
     columns = dict(self.transform_layer(tf.io.parse_example(examples, self._raw_spec)))
-    # TFMA would carry the pixels through every shuffle, and nothing reads them.
-    columns.pop(IMAGE, None)
-    return columns
+    # The masks alone: TFMA takes a column of this signature for the raw one of the
+    # same name, and a standardized target would be compared with an answer in the
+    # target's own unit.
+    return {task.mask: columns[task.mask] for task in self._trained.net.tasks}
 
 
 def export(
