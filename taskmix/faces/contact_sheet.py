@@ -174,11 +174,12 @@ def _draw_header(
     (start, 13), f"{amount} samples, {width} x {height} px, net {net.name}", fill=_FAINT, font=_font(16)
   )
   scalars = [column.name for column in (*labelled, *net.context) if not column.shape]
-  _draw_legend(draw, [column.name for column in labelled], scalars)
+  draw_legend(draw, [column.name for column in labelled], scalars, y=40)
 
 
-def _draw_legend(draw: ImageDraw.ImageDraw, names: Sequence[str], scalars: Sequence[str]) -> None:
-  x, y, font = _GAP, 40, _font(14)
+def draw_legend(draw: ImageDraw.ImageDraw, names: Sequence[str], scalars: Sequence[str], *, y: int) -> None:
+  """What the colours of the tiles and the words below them mean, in a line at `y`."""
+  x, font = _GAP, _font(14)
   entries = [(_BOX_COLOUR, "face box")] if BOX in names else []
   if POINTS in names:
     entries += list(zip(_POINT_COLOURS, _POINT_NAMES, strict=False))
@@ -195,21 +196,26 @@ def _draw_legend(draw: ImageDraw.ImageDraw, names: Sequence[str], scalars: Seque
 def _draw_caption(
   draw: ImageDraw.ImageDraw, sample: Sample, net: Net, labelled: Sequence[Column], corner: tuple[int, int]
 ) -> None:
-  columns = [
-    column for column in (*labelled, *net.context) if not column.shape and column.name in sample.targets
-  ]
-  texts = (_text(column, sample.targets[column.name]) for column in columns)
-  text, font = " · ".join(filter(None, texts)), _font(13)
+  text, font = caption(sample, net, labelled), _font(13)
   while draw.textlength(text, font=font) > TILE - 4:
     text = text[:-2].rstrip(" ·…") + "…"
   draw.text((corner[0] + 2, corner[1] + 3), text, fill=_INK, font=font)
+
+
+def caption(sample: Sample, net: Net, labelled: Sequence[Column]) -> str:
+  """The sample's scalar targets and context columns in a line."""
+  columns = [
+    column for column in (*labelled, *net.context) if not column.shape and column.name in sample.targets
+  ]
+  return " · ".join(filter(None, (_text(column, sample.targets[column.name]) for column in columns)))
 
 
 def _text(column: Column, value: object) -> str:
   """A scalar target or context column in a few letters."""
   number = np.asarray(value).item()
   if column.classes:
-    return column.classes[number]
+    # A label out of range is among what a gate draws.
+    return column.classes[number] if 0 <= number < len(column.classes) else f"{column.name} {number}"
   if column.name == "iou":
     return f"IoU {number:.2f}"
   if column.name == "face_size":

@@ -119,7 +119,7 @@ def _check_photos(
   listed: dict[str, set[str]] = {}
   for image_id, phase in zip(image_ids, phases, strict=True):
     listed.setdefault(image_id, set()).add(phase)
-  pairs = leaks.picture_leaks(phases, prints)
+  pairs = leaks.picture_leaks(image_ids, phases, prints)
   found = [Evidence(finding) for finding in leaks.phase_findings(seen.phases, listed)]
   for finding in leaks.picture_findings(image_ids, phases, pairs):
     names = [image_ids[index] for pair in pairs[finding.type] for index in pair][: pictured // 2 * 2]
@@ -130,10 +130,12 @@ def _check_photos(
 def _first_examples(
   folder: str, net: Net, files: Mapping[str, Sequence[str]], image_ids: Sequence[str]
 ) -> tuple[tuple[Example, Sample], ...]:
-  """An example of each photo that has one, in the order of `image_ids`."""
+  """An example of each photo that has one, in the order of `image_ids`; of a face, if there is one."""
   found: dict[str, tuple[Example, Sample]] = {}
   wanted = set(image_ids)
-  for split, name in ((split, name) for split, names in files.items() for name in names):
+  # A background tells a person little about which photo it is.
+  faces_first = sorted(files, key=lambda name: net.kind(split_parts(name)[1]).min_iou == 0)
+  for split, name in [(split, name) for split in faces_first for name in files[split]]:
     if len(found) == len(wanted):
       break
     for first, records in _readable_batches(join(folder, split_folder(split), name)):

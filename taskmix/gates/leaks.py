@@ -18,27 +18,29 @@ from taskmix.spec import PHASES
 _MOST_COMPARISONS = 500_000_000
 
 
-def picture_leaks(phases: Sequence[str], prints: Fingerprints) -> dict[str, list[tuple[int, int]]]:
+def picture_leaks(
+  image_ids: Sequence[str], phases: Sequence[str], prints: Fingerprints
+) -> dict[str, list[tuple[int, int]]]:
   """Pairs of the same picture in two phases, by the type of finding.
 
   Args:
-    phases, prints: of n photos, as `taskmix.examples.manifest.read_photos` gives them.
+    image_ids, phases, prints: of n photos, as `taskmix.examples.manifest.read_photos`
+      gives them; a photo of two sources is there twice.
 
   Returns:
-    type -> pairs of indices, the one that trains first.
+    type -> pairs of indices, the one that trains first; each pair of photos once.
   """
   numbers = np.array([PHASES.index(phase) for phase in phases], np.int64)
   training = int((numbers == 0).sum())
   small = training * (len(numbers) - training) <= _MOST_COMPARISONS
   pairs = crossing_pairs(prints, numbers) if small else _crossing_groups(prints, numbers)
-  found: dict[str, list[tuple[int, int]]] = {}
-  for first, second in pairs:
-    pair = (first, second) if numbers[first] < numbers[second] else (second, first)
+  found: dict[str, dict[tuple[str, str], tuple[int, int]]] = {}
+  for pair in pairs:
+    first, second = sorted(pair, key=lambda index: numbers[index])
     same = prints.content[first] == prints.content[second]
-    found.setdefault("SAME_PICTURE_IN_TWO_PHASES" if same else "NEAR_DUPLICATE_IN_TWO_PHASES", []).append(
-      pair
-    )
-  return found
+    type_ = "SAME_PICTURE_IN_TWO_PHASES" if same else "NEAR_DUPLICATE_IN_TWO_PHASES"
+    found.setdefault(type_, {}).setdefault((image_ids[first], image_ids[second]), (first, second))
+  return {type_: list(by_name.values()) for type_, by_name in found.items()}
 
 
 def picture_findings(

@@ -9,12 +9,12 @@ import io
 from PIL import Image, ImageDraw, ImageFont
 
 from taskmix.examples import storage
-from taskmix.faces.contact_sheet import TILE, draw_tile
+from taskmix.faces.contact_sheet import TILE, caption, draw_legend, draw_tile
 from taskmix.gates.findings import Evidence, Example
 from taskmix.sources.files import join
 from taskmix.spec import Net
 
-_COLUMNS, _GAP, _CAPTION, _HEADER = 6, 8, 36, 62
+_COLUMNS, _GAP, _CAPTION, _HEADER = 6, 8, 54, 84
 _PAPER, _INK, _FAINT, _ALARM = (250, 250, 250), (25, 27, 31), (110, 114, 120), (176, 28, 28)
 _ELLIPSIS = "…"
 
@@ -41,12 +41,15 @@ def draw_sheet(evidence: Evidence, *, net: Net) -> Image.Image:
   sheet = Image.new("RGB", (columns * width + _GAP, _HEADER + -(-len(samples) // columns) * height), _PAPER)
   draw = ImageDraw.Draw(sheet)
   _draw_header(draw, evidence, sheet.width)
+  kinds = {sample.kind for _, sample in samples}
+  draw_legend(draw, [task.target.name for task in net.tasks if kinds & {*task.kinds}], (), y=58)
   for number, (example, sample) in enumerate(samples):
     row, column = divmod(number, columns)
     x, y = _GAP + column * width, _HEADER + row * height
     labelled = [task.target for task in net.tasks if sample.kind in task.kinds]
     sheet.paste(draw_tile(sample, labelled), (x, y))
-    _draw_caption(draw, example, (x, y + TILE + 2))
+    lines = _caption(example), caption(sample, net, labelled), example.image_id
+    _draw_lines(draw, lines, (x, y + TILE + 2))
   return sheet
 
 
@@ -59,13 +62,19 @@ def _draw_header(draw: ImageDraw.ImageDraw, evidence: Evidence, width: int) -> N
   draw.text((_GAP, 36), _shortened(draw, finding.description, room, 15), fill=_INK, font=_font(15))
 
 
-def _draw_caption(draw: ImageDraw.ImageDraw, example: Example, corner: tuple[int, int]) -> None:
-  x, y = corner
+def _caption(example: Example) -> str:
   shard = example.shard.removeprefix("data_tfrecord-").partition("-of-")[0]
-  draw.text((x, y), f"{example.split} {shard} #{example.index}", fill=_INK, font=_font(13))
+  return f"{example.split} {shard} #{example.index}"
+
+
+def _draw_lines(draw: ImageDraw.ImageDraw, lines: tuple[str, str, str], corner: tuple[int, int]) -> None:
+  """Place, values and photo of an example, below its tile."""
+  place, values, photo = lines
+  x, y = corner
+  draw.text((x, y), _shortened(draw, place, TILE, 13), fill=_INK, font=_font(13))
+  draw.text((x, y + 17), _shortened(draw, values, TILE, 13), fill=_INK, font=_font(13))
   # Of a path, the end tells photos apart.
-  name = _shortened(draw, example.image_id[::-1], TILE, 13)[::-1]
-  draw.text((x, y + 16), name, fill=_FAINT, font=_font(13))
+  draw.text((x, y + 34), _shortened(draw, photo[::-1], TILE, 13)[::-1], fill=_FAINT, font=_font(13))
 
 
 def _shortened(draw: ImageDraw.ImageDraw, text: str, room: int, size: int) -> str:

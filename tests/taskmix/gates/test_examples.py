@@ -81,8 +81,8 @@ def test_one_picture_in_two_phases_names_both_photos_and_shows_an_example_of_eac
   assert evidence.finding.type == "SAME_PICTURE_IN_TWO_PHASES"
   assert evidence.finding.names == ("b.jpg (train) and d.jpg (eval)",)
   assert [(example.split, example.image_id) for example, _ in evidence.samples] == [
-    ("train-neg", "b.jpg"),
-    ("eval-neg", "d.jpg"),
+    ("train-pos", "b.jpg"),
+    ("eval-pos", "d.jpg"),
   ]
 
 
@@ -186,3 +186,17 @@ def test_a_manifest_that_is_broken_is_said(conversion_of):
   (folder / "manifest.json").write_text(json.dumps({**fields, "version": 99}))
   with pytest.raises(ValueError, match="version 99"):
     check_examples(str(folder), PNET, DEFAULT)
+
+
+def test_a_damaged_gzip_shard_is_a_finding(conversion_of):
+  import gzip
+
+  folder = conversion_of()
+  path = folder / "Split-eval-part" / FIRST
+  path.write_bytes(gzip.compress(path.read_bytes())[:-40])
+  assert _types(folder) == ["SHARD_DAMAGED", "SHARD_CHANGED"]
+
+
+def test_a_label_that_no_class_has_is_drawn_all_the_same(conversion_of, tmp_path):
+  (evidence,) = check_examples(str(conversion_of(spoil=_in("train-neg", 0, face={0: 7}))), PNET, DEFAULT)
+  assert sheets.write_sheet(evidence, str(tmp_path), net=PNET)

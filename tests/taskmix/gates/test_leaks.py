@@ -21,8 +21,8 @@ def _prints(*photos: np.ndarray) -> Fingerprints:
 
 
 def _findings(phases: list[str], *photos: np.ndarray):
-  pairs = leaks.picture_leaks(phases, _prints(*photos))
-  return leaks.picture_findings([f"{index}.jpg" for index in range(len(photos))], phases, pairs)
+  names = [f"{index}.jpg" for index in range(len(photos))]
+  return leaks.picture_findings(names, phases, leaks.picture_leaks(names, phases, _prints(*photos)))
 
 
 def test_different_photos_are_no_finding():
@@ -48,14 +48,19 @@ def test_a_resaved_copy_in_the_other_phase_is_a_near_duplicate():
   assert found.names == ("0.jpg (train) and 1.jpg (eval)",)
 
 
+def test_a_photo_of_two_sources_is_named_once():
+  phases, prints = ["train", "train", "eval", "eval"], _prints(*[_photo("a")] * 4)
+  pairs = leaks.picture_leaks(["a.jpg", "a.jpg", "b.jpg", "b.jpg"], phases, prints)
+  assert pairs == {"SAME_PICTURE_IN_TWO_PHASES": [(0, 2)]}
+
+
 def test_too_many_photos_to_compare_one_by_one_find_the_same(monkeypatch):
-  photos = [_photo(name) for name in "abcdab"]
+  prints = _prints(*map(_photo, "abcdab"))
   phases = ["train", "train", "train", "eval", "eval", "train"]
-  one_by_one = leaks.picture_leaks(phases, _prints(*photos))
+  one_by_one = leaks.picture_leaks("123456", phases, prints)
   monkeypatch.setattr(leaks, "_MOST_COMPARISONS", 0)
-  assert (
-    leaks.picture_leaks(phases, _prints(*photos)) == one_by_one == {"SAME_PICTURE_IN_TWO_PHASES": [(0, 4)]}
-  )
+  assert leaks.picture_leaks("123456", phases, prints) == one_by_one
+  assert one_by_one == {"SAME_PICTURE_IN_TWO_PHASES": [(0, 4)]}
 
 
 @pytest.mark.parametrize("listed", [None, {"a.jpg": {"train"}}])

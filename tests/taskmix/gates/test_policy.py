@@ -1,5 +1,7 @@
 """One namespace of finding types; each stops, warns or passes as the config says."""
 
+import pathlib
+
 import pytest
 
 from taskmix.gates import Finding, GateError, GatePolicy, raise_on_stop
@@ -71,3 +73,8 @@ def test_the_message_shows_the_first_names_and_how_many_more():
   lines = str(error.value).splitlines()
   assert lines[0] == "ExampleGate stopped the run: 1 finding"
   assert [line.strip() for line in lines[2:8]] == [*"abcde", "and 4 more"]
+
+
+def test_the_documentation_lists_every_type_of_ours():
+  page = (pathlib.Path(__file__).parents[3] / "docs" / "gates.md").read_text()
+  assert [name for name, words in OWN_TYPES.items() if f"| `{name}` | {words} |" not in page] == []
