@@ -135,7 +135,8 @@ def _first_examples(
   wanted = set(image_ids)
   # A background tells a person little about which photo it is.
   faces_first = sorted(files, key=lambda name: net.kind(split_parts(name)[1]).min_iou == 0)
-  for split, name in [(split, name) for split in faces_first for name in files[split]]:
+  places = [(split, name) for split in faces_first for name in files[split]]
+  for split, name in places:
     if len(found) == len(wanted):
       break
     for first, records in _readable_batches(join(folder, split_folder(split), name)):
