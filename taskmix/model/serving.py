@@ -12,6 +12,7 @@ weights, from which `load` makes the Keras model again.
 
 import dataclasses
 import json
+import math
 import os
 import tempfile
 from collections.abc import Mapping
@@ -108,7 +109,14 @@ class _Served(tf.Module):
 
   def transform_features(self, examples: Any) -> dict[str, Any]:
     assert self.transform_layer is not None
-    columns = dict(self.transform_layer(tf.io.parse_example(examples, self._raw_spec)))
+    raw = tf.io.parse_example(examples, self._raw_spec)
+    # No mask reads the pixels, and a broken example must not be answered.
+    whole = math.prod(self._height_width_channels)
+    sizes = tf.debugging.assert_equal(
+      tf.strings.length(raw[IMAGE]), whole, "image: not height*width*channels bytes"
+    )
+    with tf.control_dependencies([sizes]):
+      columns = self.transform_layer({name: tf.identity(value) for name, value in raw.items()})
     # The masks alone: TFMA takes a column of this signature for the raw one of the
     # same name, and a standardized target would be compared with an answer in the
     # target's own unit.
