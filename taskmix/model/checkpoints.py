@@ -27,9 +27,9 @@ class Checkpoints:
       keep: how many stay.
     """
     self.directory = directory
-    # Made here and not by the caller, so that step and notes are of the same moment as the weights.
-    self._step = tf.Variable(0, dtype=tf.int64)
-    self._notes = tf.Variable("", dtype=tf.string)
+    # Inside the checkpoint, so that they are of the same moment as the weights.
+    self._step = tf.Variable(tf.constant(0, tf.int64))
+    self._notes = tf.Variable(tf.constant(""))
     named = {f"v{number:04d}": variable for number, variable in enumerate(variables)}
     self._checkpoint = tf.train.Checkpoint(step=self._step, notes=self._notes, **named)
     self._manager = tf.train.CheckpointManager(
@@ -65,7 +65,8 @@ def flaw(path: str) -> str:
     reader = tf.train.load_checkpoint(path)
     for name in reader.get_variable_to_shape_map():
       reader.get_tensor(name)
-  except (tf.errors.OpError, RuntimeError, ValueError) as error:
+  # IndexError is what the reader makes of a file that is too short.
+  except (tf.errors.OpError, IndexError, RuntimeError, ValueError) as error:
     return str(error).splitlines()[0][:200]
   return ""
 

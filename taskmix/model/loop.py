@@ -99,7 +99,8 @@ def optimizer_of(training: Training, *, precision: str = "float32") -> keras.opt
   The warm-up takes at most half of the steps. mixed_float16 scales its losses.
   """
   warmup = min(training.warmup_steps, training.steps // 2)
-  schedule = keras.optimizers.schedules.CosineDecay(
+  # Any: the optimizers are typed for plain numbers.
+  schedule: Any = keras.optimizers.schedules.CosineDecay(
     # The first of n warm-up steps is a n-th of the peak, not 0, which would waste it.
     initial_learning_rate=training.learning_rate / (warmup or 1),
     decay_steps=training.steps - warmup,
