@@ -10,6 +10,7 @@ import pkgutil
 import pydantic
 
 from taskmix.gates import GatePolicy
+from taskmix.gates.policy import require_columns
 from taskmix.serving.policy import ServingPolicy
 from taskmix.spec import Conversion, Net, Training
 
@@ -49,6 +50,7 @@ class Config:
     missing = [kind for kind in self.net.mixture.names if kind not in given]
     if missing:
       raise ValueError(f"config {self.name!r}: no source gives the kind {', '.join(missing)}")
+    require_columns(self.gate, self.net)
     # Found here, on the launcher, rather than an hour later in the Trainer.
     self.net.mixture.counts(self.training.batch_size)
 

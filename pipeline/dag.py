@@ -27,6 +27,7 @@ from tfx.types.channel import Channel
 
 import taskmix
 from components.crop_example_gen.component import CropExampleGen
+from components.example_gate.blessed import LastBlessedStatistics
 from components.example_gate.component import ExampleGate
 from components.model_pusher.component import ModelPusher
 from components.serving_check.component import ServingCheck
@@ -52,12 +53,14 @@ def create_pipeline(config: Config, *, data: str, folder: RunFolder) -> tfx_pipe
   statistics = StatisticsGen(examples=examples.outputs["examples"])
   schema = ImportSchemaGen(schema_file=str(schema_path(net)))
   validator = ExampleValidator(statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"])
+  blessed_statistics = last_blessed_statistics() if config.gate.drift else None
   gate = ExampleGate(
     examples.outputs["examples"],
     statistics=statistics.outputs["statistics"],
     anomalies=validator.outputs["anomalies"],
     net=net,
     policy=config.gate,
+    blessed_statistics=blessed_statistics.outputs["statistics"] if blessed_statistics else None,
     reports=str(folder.root / "reports"),
   )
   train_splits = [split_name("train", kind) for kind in net.mixture.names]
@@ -123,6 +126,7 @@ def create_pipeline(config: Config, *, data: str, folder: RunFolder) -> tfx_pipe
       statistics,
       schema,
       validator,
+      *([blessed_statistics] if blessed_statistics else []),
       gate,
       transform,
       trainer,
@@ -132,6 +136,16 @@ def create_pipeline(config: Config, *, data: str, folder: RunFolder) -> tfx_pipe
       pusher,
     ],
   )
+
+
+def last_blessed_statistics() -> Resolver:
+  """The node that finds what the gate measures drift from."""
+  return Resolver(
+    strategy_class=LastBlessedStatistics,
+    config={"statistics_gen": "StatisticsGen", "evaluator": "Evaluator"},
+    statistics=Channel(type=standard_artifacts.ExampleStatistics),
+    blessing=Channel(type=standard_artifacts.ModelBlessing),
+  ).with_id("last_blessed_statistics")
 
 
 def schema_path(net: Net) -> pathlib.Path:

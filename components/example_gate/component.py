@@ -22,6 +22,10 @@ class ExampleGateSpec(component_spec.ComponentSpec):
     "examples": component_spec.ChannelParameter(type=standard_artifacts.Examples),
     "statistics": component_spec.ChannelParameter(type=standard_artifacts.ExampleStatistics),
     "anomalies": component_spec.ChannelParameter(type=standard_artifacts.ExampleAnomalies),
+    # There is none before the first blessed run.
+    "blessed_statistics": component_spec.ChannelParameter(
+      type=standard_artifacts.ExampleStatistics, optional=True
+    ),
   }
   OUTPUTS = {"report": component_spec.ChannelParameter(type=GateReport)}
 
@@ -47,6 +51,7 @@ class ExampleGate(base_component.BaseComponent):
     anomalies: BaseChannel,
     net: Net,
     policy: GatePolicy,
+    blessed_statistics: BaseChannel | None = None,
     reports: str = "",
   ):
     """Wires the gate.
@@ -57,6 +62,8 @@ class ExampleGate(base_component.BaseComponent):
       anomalies: ExampleAnomalies of every split.
       net: whose columns, kinds and splits the examples must keep to.
       policy: which findings stop the run.
+      blessed_statistics: ExampleStatistics of the last blessed run, for the
+        policy's `drift`; see `blessed.LastBlessedStatistics`.
       reports: folder for the reports of stopped runs, since TFX removes what a
         failed component wrote; "" keeps none beside the error itself.
     """
@@ -65,6 +72,7 @@ class ExampleGate(base_component.BaseComponent):
         examples=examples,
         statistics=statistics,
         anomalies=anomalies,
+        blessed_statistics=blessed_statistics,
         net=net.to_json(),
         policy=to_json(policy),
         reports=reports,

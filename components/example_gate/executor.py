@@ -12,7 +12,7 @@ from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.utils import io_utils
 
-from taskmix.gates import Finding, GatePolicy, anomalies, findings, sheets
+from taskmix.gates import Finding, GatePolicy, anomalies, drift, findings, sheets
 from taskmix.gates.examples import check_examples
 from taskmix.gates.findings import Evidence
 from taskmix.spec import Net, from_json
@@ -36,14 +36,15 @@ class Executor(base_executor.BaseExecutor):
 
     Args:
       input_dict: "examples": Examples, as a conversion left them; "statistics":
-        ExampleStatistics; "anomalies": ExampleAnomalies.
+        ExampleStatistics; "anomalies": ExampleAnomalies; optional
+        "blessed_statistics": ExampleStatistics of the last blessed run.
       output_dict: "report": GateReport.
       exec_properties: "net": Net as JSON; "policy": GatePolicy as JSON; "reports":
         folder of stopped runs' reports, "" for none.
     """
     net = Net.from_json(exec_properties["net"])
     policy = from_json(GatePolicy, exec_properties["policy"])
-    evidence = [Evidence(finding) for finding in _statistics_findings(input_dict, net)]
+    evidence = [Evidence(finding) for finding in _statistics_findings(input_dict, net, policy)]
     evidence += check_examples(artifact_utils.get_single_uri(input_dict["examples"]), net, policy)
     judged = [
       dataclasses.replace(item, finding=finding)
@@ -62,13 +63,18 @@ class Executor(base_executor.BaseExecutor):
     return f"ExampleGate-{execution or f'{datetime.datetime.now():%Y%m%d-%H%M%S-%f}'}"
 
 
-def _statistics_findings(input_dict: dict[str, list[Any]], net: Net) -> list[Finding]:
-  statistics = _read_splits(
-    input_dict["statistics"], "FeatureStats.pb", statistics_pb2.DatasetFeatureStatisticsList
-  )
+def _statistics_findings(input_dict: dict[str, list[Any]], net: Net, policy: GatePolicy) -> list[Finding]:
+  """What statistics alone tell: anomalies, empty splits, columns that moved."""
+  statistics = _read_statistics(input_dict["statistics"])
   counts = {split: proto.datasets[0].num_examples for split, proto in statistics.items() if proto.datasets}
-  found = _read_splits(input_dict["anomalies"], "SchemaDiff.pb", anomalies_pb2.Anomalies)
-  return [*anomalies.anomaly_findings(found), *anomalies.missing_splits(net.splits, counts)]
+  judged = _read_splits(input_dict["anomalies"], "SchemaDiff.pb", anomalies_pb2.Anomalies)
+  found = [*anomalies.anomaly_findings(judged), *anomalies.missing_splits(net.splits, counts)]
+  blessed = input_dict.get("blessed_statistics")
+  if blessed and policy.drift:
+    found += drift.drift_findings(net, statistics, _read_statistics(blessed), policy.drift)
+  if policy.skew:
+    found += drift.skew_findings(net, statistics, policy.skew)
+  return found
 
 
 def _write_report(judged: list[Evidence], folder: str, net: Net) -> list[Finding]:
@@ -79,6 +85,10 @@ def _write_report(judged: list[Evidence], folder: str, net: Net) -> list[Finding
   fileio.makedirs(folder)
   io_utils.write_string_file(os.path.join(folder, REPORT), json.dumps(findings.as_json(report), indent=2))
   return report
+
+
+def _read_statistics(artifacts: list[Any]) -> dict[str, Any]:
+  return _read_splits(artifacts, "FeatureStats.pb", statistics_pb2.DatasetFeatureStatisticsList)
 
 
 def _read_splits(artifacts: list[Any], file_name: str, proto_class: Any) -> dict[str, Any]:

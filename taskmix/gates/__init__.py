@@ -6,6 +6,7 @@ components that call these functions only read artifacts and raise.
     findings   Finding, GateError, and the message of a stopped run
     policy     which types of finding stop, warn or pass
     anomalies  what TFDV found
+    drift      columns that moved since the last blessed run
     leaks      pictures that stand in two phases
     shards     files that are not what the manifest says
     labels     examples whose columns contradict each other
@@ -14,6 +15,6 @@ components that call these functions only read artifacts and raise.
 """
 
 from taskmix.gates.findings import Finding, GateError, raise_on_stop
-from taskmix.gates.policy import GatePolicy
+from taskmix.gates.policy import GatePolicy, Limit
 
-__all__ = ["Finding", "GateError", "GatePolicy", "raise_on_stop"]
+__all__ = ["Finding", "GateError", "GatePolicy", "Limit", "raise_on_stop"]

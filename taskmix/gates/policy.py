@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import pydantic
 
 from taskmix.gates.findings import Finding, Severity
+from taskmix.spec import Net
 
 OWN_TYPES: Mapping[str, str] = {
   "DATA_MISSING": "TFDV saw no example in a split",
@@ -35,6 +36,8 @@ OWN_TYPES: Mapping[str, str] = {
   "EYES_SWAPPED": "the left eye lies right of the right eye, seen with the mouth below",
   "POINT_OUTSIDE_CROP": "a landmark lies outside the crop",
   "POINT_OUTSIDE_FACE": "a landmark lies outside the face's box",
+  "DRIFT": "a column's values have moved since the last blessed run by more than the policy's `drift`",
+  "SKEW": "a column's values differ between train and eval by more than the policy's `skew`",
 }
 """The types of finding that TFDV has not, and what each says."""
 
@@ -45,6 +48,25 @@ def types() -> frozenset[str]:
   from tensorflow_metadata.proto.v0 import anomalies_pb2
 
   return frozenset({*anomalies_pb2.AnomalyInfo.Type.keys(), *OWN_TYPES})
+
+
+@dataclasses.dataclass(frozen=True)
+class Limit:
+  """How far the values of a column may move.
+
+  Attributes:
+    column: of the net, but the image.
+    divergence: Jensen-Shannon, 0 (the same distribution) to 1 (nothing in common).
+  """
+
+  __pydantic_config__ = pydantic.ConfigDict(extra="forbid")
+
+  column: str
+  divergence: float
+
+  def __post_init__(self):
+    if not 0 < self.divergence <= 1:
+      raise ValueError(f"limit of {self.column!r}: divergence must be in (0, 1], not {self.divergence}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +81,9 @@ class GatePolicy:
       other, drawn evenly from its shards; a split with fewer is checked whole.
       Phases, counts and checksums are always checked over everything.
     pictured: examples in the picture of a finding; 0 draws none.
+    drift: columns compared with the last blessed run's, split by split; none
+      without such a run.
+    skew: columns compared between train and eval, kind by kind.
   """
 
   __pydantic_config__ = pydantic.ConfigDict(extra="forbid")
@@ -67,6 +92,8 @@ class GatePolicy:
   allow: tuple[str, ...] = ()
   examples_per_split: int = 100_000
   pictured: int = 24
+  drift: tuple[Limit, ...] = ()
+  skew: tuple[Limit, ...] = ()
 
   def __post_init__(self):
     for name in (*self.warn, *self.allow):
@@ -87,6 +114,18 @@ class GatePolicy:
     """The findings with their severity; without those that are allowed."""
     judged = (dataclasses.replace(finding, severity=self.severity(finding.type)) for finding in findings)
     return [finding for finding in judged if finding.severity != "allow"]
+
+
+def require_columns(policy: GatePolicy, net: Net) -> None:
+  """Raises ValueError, with the nearest column, if a limit is on one that the net has not."""
+  known = [column.name for column in net.columns if column.dtype != "uint8"]
+  for limit in (*policy.drift, *policy.skew):
+    if limit.column not in known:
+      near = difflib.get_close_matches(limit.column, known, n=1)
+      hint = f"; did you mean {near[0]}?" if near else ""
+      raise ValueError(
+        f"a gate's limit is on {limit.column!r}; the net {net.name!r} has {', '.join(known)}{hint}"
+      )
 
 
 def _require_type(name: str) -> None:

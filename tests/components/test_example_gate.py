@@ -4,7 +4,10 @@ import json
 import pathlib
 import re
 
+import numpy as np
+import pandas
 import pytest
+import tensorflow_data_validation as tfdv
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 from tfx.types import artifact_utils, standard_artifacts
 
@@ -12,7 +15,7 @@ from components.artifacts import GateReport
 from components.example_gate.executor import Executor
 from pipeline.config import load_config
 from taskmix.examples.convert import convert
-from taskmix.gates import GateError, GatePolicy
+from taskmix.gates import GateError, GatePolicy, Limit
 from taskmix.spec import to_json
 
 DEFAULT = GatePolicy()
@@ -38,17 +41,19 @@ def _artifact(artifact_type, folder: pathlib.Path, file_name: str, protos: dict)
   return artifact
 
 
-def _judge(tmp_path, examples, *, policy=DEFAULT, bad_split="", empty_split="") -> list[dict]:
+def _judge(
+  tmp_path, examples, *, policy=DEFAULT, bad_split="", empty_split="", statistics=None, blessed=None
+) -> list[dict]:
   """The findings of the report, as the component leaves them in its output."""
   anomalies = {split: anomalies_pb2.Anomalies() for split in NET.splits}
   if bad_split:
     anomalies[bad_split].anomaly_info["iou"].reason.add(
       type=anomalies_pb2.AnomalyInfo.FLOAT_TYPE_BIG_FLOAT, description="Unexpectedly large value: 1.5."
     )
-  statistics = {}
-  for split in NET.splits:
-    statistics[split] = statistics_pb2.DatasetFeatureStatisticsList()
-    statistics[split].datasets.add(num_examples=0 if split == empty_split else 10)
+  found = {split: statistics_pb2.DatasetFeatureStatisticsList() for split in NET.splits}
+  for split, proto in found.items():
+    proto.datasets.add(num_examples=0 if split == empty_split else 10)
+  found.update(statistics or {})
   report = GateReport()
   report.uri = str(tmp_path / "report")
   channels = {
@@ -57,9 +62,13 @@ def _judge(tmp_path, examples, *, policy=DEFAULT, bad_split="", empty_split="") 
       standard_artifacts.ExampleAnomalies, tmp_path / "anomalies", "SchemaDiff.pb", anomalies
     ),
     "statistics": _artifact(
-      standard_artifacts.ExampleStatistics, tmp_path / "stats", "FeatureStats.pb", statistics
+      standard_artifacts.ExampleStatistics, tmp_path / "stats", "FeatureStats.pb", found
     ),
   }
+  if blessed:
+    channels["blessed_statistics"] = _artifact(
+      standard_artifacts.ExampleStatistics, tmp_path / "blessed", "FeatureStats.pb", blessed
+    )
   properties = {"net": NET.to_json(), "policy": to_json(policy), "reports": str(tmp_path / "reports")}
   Executor().Do({key: [artifact] for key, artifact in channels.items()}, {"report": [report]}, properties)
   return json.loads((tmp_path / "report" / "report.json").read_text())
@@ -116,3 +125,28 @@ def test_the_picture_of_a_warning_lies_beside_the_report(converted, tmp_path):
   policy = GatePolicy(warn=("SAME_PICTURE_IN_TWO_PHASES",))
   (finding,) = _judge(tmp_path, _leak(converted, tmp_path / "leaking"), policy=policy)
   assert pathlib.Path(finding["picture"]).parent == tmp_path / "report"
+
+
+def test_what_moved_since_the_blessed_run_stops_this_one(converted, tmp_path):
+  now = {"train-pos": _face_sizes(20), "eval-pos": _face_sizes(20)}
+  before = {"train-pos": _face_sizes(200), "eval-pos": _face_sizes(20)}
+  policy = GatePolicy(drift=(Limit("face_size", 0.2),))
+  with pytest.raises(GateError, match="split train-pos, feature face_size: DRIFT") as error:
+    _judge(tmp_path, converted, policy=policy, statistics=now, blessed=before)
+  assert "eval-pos" not in str(error.value)
+
+
+def test_nothing_is_compared_before_the_first_blessed_run(converted, tmp_path):
+  assert _judge(tmp_path, converted, policy=GatePolicy(drift=(Limit("face_size", 0.2),))) == []
+
+
+def test_train_and_eval_that_differ_are_a_finding(converted, tmp_path):
+  statistics = {"train-pos": _face_sizes(20), "eval-pos": _face_sizes(200)}
+  policy = GatePolicy(skew=(Limit("face_size", 0.2),), warn=("SKEW",))
+  (finding,) = _judge(tmp_path, converted, policy=policy, statistics=statistics)
+  assert (finding["split"], finding["feature"]) == ("eval-pos", "face_size")
+
+
+def _face_sizes(smallest: float) -> statistics_pb2.DatasetFeatureStatisticsList:
+  sizes = np.linspace(smallest, 2 * smallest, 100, dtype=np.float32)
+  return tfdv.generate_statistics_from_dataframe(pandas.DataFrame({"face_size": sizes}))
