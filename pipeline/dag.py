@@ -16,9 +16,6 @@ from tfx.components import (
 )
 from tfx.components.schema_gen.import_schema_gen.component import ImportSchemaGen
 from tfx.dsl.components.common.resolver import Resolver
-from tfx.dsl.input_resolution.strategies.latest_blessed_model_strategy import (
-  LatestBlessedModelStrategy,
-)
 from tfx.orchestration import metadata
 from tfx.orchestration import pipeline as tfx_pipeline
 from tfx.proto import trainer_pb2, transform_pb2
@@ -26,6 +23,7 @@ from tfx.types import standard_artifacts
 from tfx.types.channel import Channel
 
 import taskmix
+from components.baseline import CANDIDATE, LastOtherBlessedModel
 from components.crop_example_gen.component import CropExampleGen
 from components.example_gate.blessed import LastBlessedStatistics
 from components.example_gate.component import ExampleGate
@@ -90,9 +88,10 @@ def create_pipeline(config: Config, *, data: str, folder: RunFolder) -> tfx_pipe
     },
   )
   baseline = Resolver(
-    strategy_class=LatestBlessedModelStrategy,
+    strategy_class=LastOtherBlessedModel,
     model=Channel(type=standard_artifacts.Model),
     model_blessing=Channel(type=standard_artifacts.ModelBlessing),
+    **{CANDIDATE: trainer.outputs["model"]},
   ).with_id("latest_blessed_model")
   evaluator = Evaluator(
     examples=examples.outputs["examples"],
@@ -145,7 +144,7 @@ def last_blessed_statistics() -> Resolver:
     config={"statistics_gen": "StatisticsGen", "evaluator": "Evaluator"},
     statistics=Channel(type=standard_artifacts.ExampleStatistics),
     blessing=Channel(type=standard_artifacts.ModelBlessing),
-  ).with_id("last_blessed_statistics")
+  ).with_id("blessed_statistics")
 
 
 def schema_path(net: Net) -> pathlib.Path:
