@@ -1,0 +1,67 @@
+"""The lines that end a run say what came of it."""
+
+import dataclasses
+
+import pytest
+
+from pipeline import summary
+from pipeline.run import _explain
+from pipeline.summary import Summary
+from taskmix.gates import GateError
+from taskmix.nets.mtcnn import PNET
+
+GOOD = Summary(
+  counts=dict.fromkeys(PNET.splits, 1200),
+  metrics={"face": {"accuracy": 0.93, "auc": 0.98}, "box": {"mean_absolute_error": 0.0712}},
+  blessed=True,
+  reasons=(),
+  warnings=(),
+  pushed="/runs/demo/serving/pnet/17",
+  seconds=125.2,
+  log="/runs/demo/logs/x.log",
+)
+
+
+def test_a_good_run_shows_counts_metrics_bounds_and_where_the_model_is():
+  lines = summary.text(PNET, GOOD)
+  assert "neg                    1,200     1,200   share 3 of 7" in lines
+  assert "accuracy                  0.9300   must be at least 0.8" in lines
+  assert "Blessed" in lines
+  assert "saved_model_cli show --dir /runs/demo/serving/pnet/17" in lines
+  assert "Took 2 min 5 s" in lines
+
+
+def test_a_refused_run_says_why_and_names_no_model():
+  refused = dataclasses.replace(
+    GOOD, blessed=False, pushed="", reasons=("Evaluator: face accuracy is 0.7000, must be at least 0.8",)
+  )
+  lines = summary.text(PNET, refused)
+  assert "Not blessed" in lines
+  assert "  Evaluator: face accuracy is 0.7000, must be at least 0.8" in lines
+  assert "saved_model_cli" not in lines
+
+
+def test_what_a_policy_let_through_is_said():
+  assert "Warning: ServingCheck: slow" in summary.text(
+    PNET, dataclasses.replace(GOOD, warnings=("ServingCheck: slow",))
+  )
+
+
+def test_an_error_is_told_by_its_cause_and_a_gate_by_its_findings():
+  def raised(cause: Exception) -> Exception:
+    try:
+      try:
+        raise cause
+      except Exception as error:
+        raise RuntimeError("Trainer failed") from error
+    except RuntimeError as error:
+      return error
+
+  assert _explain(raised(ValueError("no weights x.h5"))) == "Trainer failed: no weights x.h5"
+  assert _explain(raised(GateError("ExampleGate stopped the run"))) == "ExampleGate stopped the run"
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "auc"])
+def test_a_metric_without_samples_is_shown_as_nan(metric):
+  lines = summary.text(PNET, dataclasses.replace(GOOD, metrics={}))
+  assert f"face      {metric:<22}       nan" in lines
