@@ -19,6 +19,7 @@ TensorFlow itself is needed for `feature_spec` alone.
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -66,11 +67,13 @@ def encode(columns: Sequence[Column], batch: Mapping[str, Any]) -> list[bytes]:
   ordered = sorted(columns, key=lambda column: column.name.encode())
   count = _rows(ordered, batch)
   parts = [_feature_rows(column, batch, count) for column in ordered]
-  lengths = np.stack([part.lengths for part in parts], axis=1) if parts else np.zeros((count, 0), int)
+  if all(isinstance(part.lengths, int) for part in parts):
+    return _encode_alike(parts, slice(None), tuple(part.lengths for part in parts), count)
+  lengths = np.stack([np.broadcast_to(part.lengths, count) for part in parts], axis=1)
   encoded: list[bytes] = [b""] * count
   for layout in {tuple(row) for row in lengths.tolist()}:
     rows = np.flatnonzero((lengths == layout).all(axis=1))
-    for row, record in zip(rows, _encode_alike(parts, rows, layout), strict=True):
+    for row, record in zip(rows, _encode_alike(parts, rows, layout, len(rows)), strict=True):
       encoded[row] = record
   return encoded
 
@@ -128,23 +131,20 @@ class _Rows:
   Attributes:
     name: of the column, encoded.
     tag: of its list in a Feature.
-    lengths: int [n], payload bytes a row.
-    rows: uint8 [n, bytes] where all are equally long, else a list of bytes.
+    lengths: payload bytes a row; one int where all are equally long.
+    rows: uint8 [n or 1, bytes] where they are, else a list of bytes.
   """
 
   name: bytes
   tag: int
-  lengths: np.ndarray
+  lengths: int | np.ndarray
   rows: Any
 
-  def take(self, index: np.ndarray) -> np.ndarray:
-    if isinstance(self.rows, np.ndarray):
-      return (
-        self.rows[index]
-        if len(self.rows) != 1
-        else np.broadcast_to(self.rows, (len(index), self.rows.shape[1]))
-      )
-    return np.frombuffer(b"".join(self.rows[i] for i in index), np.uint8).reshape(len(index), -1)
+  def take(self, index: Any) -> np.ndarray:
+    if not isinstance(self.rows, np.ndarray):
+      return np.frombuffer(b"".join(self.rows[i] for i in index), np.uint8).reshape(len(index), -1)
+    # One row stands for all of them.
+    return self.rows if len(self.rows) == 1 else self.rows[index]
 
 
 def _rows(columns: Sequence[Column], batch: Mapping[str, Any]) -> int:
@@ -173,13 +173,16 @@ def _feature_rows(column: Column, batch: Mapping[str, Any], count: int) -> _Rows
   if values.shape != (count, *column.shape):
     raise ValueError(f"column {column.name!r} has the shape {(count, *column.shape)}, not {values.shape}")
   if column.dtype == "int64":
-    rows = [_varints(row) for row in values.reshape(count, column.size).astype(np.int64).tolist()]
+    values = values.reshape(count, column.size)
+    if not count or 0 <= values.min() <= values.max() < 128:
+      return _Rows(name, tag, column.size, values.astype(np.uint8))
+    rows = [_varints(row) for row in values.astype(np.int64).tolist()]
     return _Rows(name, tag, np.fromiter(map(len, rows), int, count), rows)
   wanted = np.uint8 if column.dtype == "uint8" else np.dtype("<f4")
   if column.dtype == "uint8" and values.dtype != np.uint8:
     raise ValueError(f"column {column.name!r} is uint8, not {values.dtype}")
   rows = np.ascontiguousarray(values.reshape(count, column.size).astype(wanted, copy=False)).view(np.uint8)
-  return _Rows(name, tag, np.full(count, rows.shape[1]), rows)
+  return _Rows(name, tag, rows.shape[1], rows)
 
 
 def _string_rows(column: Column, values: Any, count: int, name: bytes) -> _Rows:
@@ -187,36 +190,46 @@ def _string_rows(column: Column, values: Any, count: int, name: bytes) -> _Rows:
     raise ValueError(f"column {column.name!r}: only string scalars can be encoded, not {column.shape}")
   if isinstance(values, str | bytes):
     data = np.frombuffer(_to_bytes(values), np.uint8)[None]
-    return _Rows(name, 0x0A, np.full(count, data.shape[1]), data)
+    return _Rows(name, 0x0A, data.shape[1], data)
   rows = [_to_bytes(value) for value in values]
   return _Rows(name, 0x0A, np.fromiter(map(len, rows), int, count), rows)
 
 
-def _encode_alike(parts: Sequence[_Rows], index: np.ndarray, layout: Sequence[int]) -> list[bytes]:
+def _encode_alike(
+  parts: Sequence[_Rows], index: np.ndarray | slice, layout: tuple[int, ...], count: int
+) -> list[bytes]:
   """Rows whose payloads have the lengths of `layout`."""
-  heads = [_head(part, length) for part, length in zip(parts, layout, strict=True)]
-  total = sum(len(head) + length for head, length in zip(heads, layout, strict=True))
-  start = b"\x0a" + _varint(total)
-  width, at = len(start) + total, len(start)
-  matrix = np.empty((len(index), width), np.uint8)
-  matrix[:, :at] = np.frombuffer(start, np.uint8)
-  for part, head, length in zip(parts, heads, layout, strict=True):
-    matrix[:, at : at + len(head)] = np.frombuffer(head, np.uint8)
-    at += len(head)
+  template, places = _template(tuple((part.name, part.tag) for part in parts), layout)
+  width = len(template)
+  matrix = np.empty((count, width), np.uint8)
+  matrix[:] = template
+  for part, at, length in zip(parts, places, layout, strict=True):
     if length:
       matrix[:, at : at + length] = part.take(index)
-      at += length
   flat = matrix.tobytes()
   return [flat[start : start + width] for start in range(0, len(flat), width)]
 
 
-def _head(part: _Rows, length: int) -> bytes:
+@functools.lru_cache(maxsize=1024)
+def _template(parts: tuple[tuple[bytes, int], ...], layout: tuple[int, ...]) -> tuple[np.ndarray, list[int]]:
+  """An example of that layout with empty payloads, uint8, and where each payload begins."""
+  heads = [_head(name, tag, length) for (name, tag), length in zip(parts, layout, strict=True)]
+  body, places = bytearray(), []
+  for head, length in zip(heads, layout, strict=True):
+    body += head
+    places.append(len(body))
+    body += bytes(length)
+  start = b"\x0a" + _varint(len(body))
+  return np.frombuffer(start + body, np.uint8), [len(start) + place for place in places]
+
+
+def _head(name: bytes, tag: int, length: int) -> bytes:
   """All bytes of a Features entry that come before a payload of `length` bytes."""
   payload = b"\x0a" + _varint(length)
-  feature = bytes([part.tag]) + _varint(len(payload) + length) + payload
-  name = b"\x0a" + _varint(len(part.name)) + part.name
+  feature = bytes([tag]) + _varint(len(payload) + length) + payload
+  key = b"\x0a" + _varint(len(name)) + name
   value = b"\x12" + _varint(len(feature) + length) + feature
-  return b"\x0a" + _varint(len(name) + len(value) + length) + name + value
+  return b"\x0a" + _varint(len(key) + len(value) + length) + key + value
 
 
 def _varint(value: int) -> bytes:

@@ -11,9 +11,10 @@ from taskmix.examples import codec, storage
 from taskmix.examples.duplicates import Fingerprints, fingerprint
 from taskmix.examples.hook import make_sample
 from taskmix.examples.photos import BadPhotoError, load
+from taskmix.examples.sharding import example_keys
 from taskmix.examples.spill import Run, RunWriter
 from taskmix.faces import crops
-from taskmix.keys import keyed_rng, stable_hash
+from taskmix.keys import stable_hash
 from taskmix.sources.annotated import AnnotatedImage
 from taskmix.sources.files import join, read_bytes
 from taskmix.spec import IMAGE_ID, KIND, Conversion, Net
@@ -81,7 +82,7 @@ class Cutter:
     for kind, batch in self._batches(unit, levels, usable, seed).items():
       columns = {**batch, KIND: kind, IMAGE_ID: image.image_id}
       records = codec.encode(self.net.columns, columns)
-      keys = keyed_rng(seed, image.image_id, kind, "order").integers(0, 1 << 64, len(records), np.uint64)
+      keys = example_keys(stable_hash(seed, image.image_id, kind, "order"), len(records))
       writer.add(kind, unit.first + index, records, keys)
     return _Photo("", faces, fingerprint(levels))
 

@@ -8,6 +8,9 @@ import numpy as np
 from taskmix.sources.annotated import AnnotatedImage
 from taskmix.sources.files import read_bytes
 
+# OpenCV's remap, which cuts the crops, counts in 16 bits.
+_LONGEST_SIDE = (1 << 15) - 2
+
 
 class BadPhotoError(Exception):
   """A photo that gives no pixels; the message is the reason, without the name."""
@@ -42,14 +45,16 @@ def decode(data: bytes, *, max_pixels: int) -> np.ndarray:
   width, height = _header_size(data)
   if width * height > max_pixels:
     raise BadPhotoError(f"{width} x {height} pixels are more than max_pixels {max_pixels}")
+  if max(width, height) > _LONGEST_SIDE:
+    raise BadPhotoError(f"{width} x {height} pixels: no side may pass {_LONGEST_SIDE}")
   try:
     # The orientation in the EXIF header is applied, as viewers and annotators see it.
-    picture = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+    picture = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB)
   except cv2.error as error:
     raise BadPhotoError(f"cannot be decoded: {error.err}") from None
   if picture is None:
     raise BadPhotoError("cannot be decoded")
-  return cv2.cvtColor(picture, cv2.COLOR_BGR2RGB, dst=picture)
+  return picture
 
 
 def _planar(data: bytes, shape: tuple[int, ...]) -> np.ndarray:
@@ -67,7 +72,7 @@ def _check_whole(data: bytes) -> None:
     # An end marker before the scan belongs to a thumbnail in the header; in the
     # scan itself FF D9 can only be the end.
     _, scan = _jpeg_segments(data)
-    whole = scan > 0 and data.find(b"\xff\xd9", scan) > 0
+    whole = scan > 0 and data.rfind(b"\xff\xd9", scan) > 0
   else:
     whole = data[:4] != b"\x89PNG" or b"IEND" in data[-64:]
   if not whole:

@@ -1,6 +1,6 @@
 """TFRecord files, and how examples are spread over them.
 
-Every example has a 64-bit key, drawn by `taskmix.keys`. A split is ordered by key
+Every example has a 64-bit key (see `example_keys`). A split is ordered by key
 over all of its shards, so shard i holds the i-th stretch of the keys, ordered:
 any shard, and any stretch of one, is a random sample of the split.
 
@@ -32,6 +32,18 @@ HEADER_BYTES = _HEADER.size
 FRAME_BYTES = HEADER_BYTES + _FOOTER.size
 _MASK_DELTA = 0xA282EAD8
 _crc32c = google_crc32c.value
+
+
+def example_keys(base: int, count: int) -> np.ndarray:
+  """Keys of the examples 0..count - 1 of one photo and kind: uint64 [count].
+
+  SplitMix64 (Steele, Lea and Flood 2014) counted on from `base`, a stable hash.
+  """
+  with np.errstate(over="ignore"):
+    keys = np.uint64(base) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return keys ^ (keys >> np.uint64(31))
 
 
 def frame(records: Sequence[bytes]) -> list[bytes]:

@@ -5,8 +5,8 @@ run; whoever writes a shard takes from every run the stretch of keys that is its
 own. So payloads never pass through a runner's shuffle, and memory stays the same
 however many photos there are.
 
-A run is two files a kind: `NAME.KIND.records`, TFRecord-framed examples ordered by
-key, and `NAME.KIND.index`, one INDEX row each.
+A run is a file: an INDEX row for every example, then the TFRecord-framed examples
+in the same order, both a kind after the other and by key within one.
 """
 
 import dataclasses
@@ -25,11 +25,20 @@ INDEX = np.dtype([("key", "<u8"), ("photo", "<u4"), ("number", "<u4"), ("size", 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """A run of one kind: `path` without its endings, and how many examples."""
+  """One kind's part of a run.
+
+  Attributes:
+    path: of the run.
+    kind: the kind.
+    examples: how many.
+    index, records: offsets in bytes of its rows and of its examples.
+  """
 
   path: str
   kind: str
   examples: int
+  index: int
+  records: int
 
 
 class RunWriter:
@@ -68,14 +77,20 @@ class RunWriter:
 
   def flush(self) -> None:
     """Writes what is held as a run."""
+    path = join(self._folder, f"{self._name}-{self._number}.run")
+    rows: list[bytes] = []
+    payloads: list[bytes] = []
+    at, records_at = 0, sum(map(len, self._records.values())) * INDEX.itemsize
     for kind, records in self._records.items():
       if records:
-        path = join(self._folder, f"{self._name}-{self._number}.{kind}")
         index = np.concatenate(self._index[kind])
         order = order_of(index)
-        storage.write_bytes(f"{path}.records", b"".join([records[i] for i in order.tolist()]))
-        storage.write_bytes(f"{path}.index", index[order].tobytes())
-        self.runs.append(Run(path, kind, len(index)))
+        self.runs.append(Run(path, kind, len(index), at, records_at))
+        rows.append(index[order].tobytes())
+        payloads += [records[i] for i in order.tolist()]
+        at, records_at = at + len(rows[-1]), records_at + int(index["size"].sum())
+    if rows:
+      storage.write_bytes(path, b"".join(rows + payloads))
     self._number += 1
     self._clear()
 
@@ -87,12 +102,11 @@ def order_of(index: np.ndarray) -> np.ndarray:
 
 def read_index(run: Run) -> np.ndarray:
   """INDEX [examples], ordered by key; a local one is mapped, not read."""
-  path = f"{run.path}.index"
-  if not is_remote(path):
-    return np.memmap(path, INDEX, "r")
-  return np.frombuffer(read_bytes(path), INDEX)
+  if not is_remote(run.path):
+    return np.memmap(run.path, INDEX, "r", run.index, (run.examples,))
+  return np.frombuffer(read_bytes(run.path, (run.index, run.examples * INDEX.itemsize)), INDEX)
 
 
 def read_stretch(run: Run, offset: int, size: int) -> bytes:
-  """`size` bytes of the run's records from `offset`."""
-  return read_bytes(f"{run.path}.records", (offset, size))
+  """`size` bytes of the run's examples from `offset` on."""
+  return read_bytes(run.path, (run.records + offset, size))
