@@ -69,13 +69,20 @@ def encode(columns: Sequence[Column], batch: Mapping[str, Any]) -> list[bytes]:
   parts = [_feature_rows(column, batch, count) for column in ordered]
   if all(isinstance(part.lengths, int) for part in parts):
     return _encode_alike(parts, slice(None), tuple(part.lengths for part in parts), count)
-  lengths = np.stack([np.broadcast_to(part.lengths, count) for part in parts], axis=1)
   encoded: list[bytes] = [b""] * count
-  for layout in {tuple(row) for row in lengths.tolist()}:
-    rows = np.flatnonzero((lengths == layout).all(axis=1))
-    for row, record in zip(rows, _encode_alike(parts, rows, layout, len(rows)), strict=True):
+  for layout, rows in _layouts([part.lengths for part in parts], count):
+    for row, record in zip(rows.tolist(), _encode_alike(parts, rows, layout, len(rows)), strict=True):
       encoded[row] = record
   return encoded
+
+
+def _layouts(lengths: Sequence[int | np.ndarray], count: int) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
+  """(payload lengths, rows that have them): int [rows], ordered; every row once."""
+  varying = np.stack([part for part in lengths if not isinstance(part, int)], axis=1)
+  _, first, layout_of = np.unique(varying, axis=0, return_index=True, return_inverse=True)
+  for number, row in enumerate(first.tolist()):
+    layout = tuple(part if isinstance(part, int) else int(part[row]) for part in lengths)
+    yield layout, np.flatnonzero(layout_of == number)
 
 
 def decode(columns: Sequence[Column], record: bytes) -> dict[str, Any]:

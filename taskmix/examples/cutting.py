@@ -79,11 +79,14 @@ class Cutter:
     faces = bad_faces(image, picture.shape[1], picture.shape[0])
     usable = _without(image, list(faces))
     seed = stable_hash(self.conversion.seed, unit.source)
-    for kind, batch in self._batches(unit, levels, usable, seed).items():
-      columns = {**batch, KIND: kind, IMAGE_ID: image.image_id}
-      records = codec.encode(self.net.columns, columns)
-      keys = example_keys(stable_hash(seed, image.image_id, kind, "order"), len(records))
-      writer.add(kind, unit.first + index, records, keys)
+    counts, batch = self._batch(unit, levels, usable, seed)
+    kinds = [kind for kind, count in counts.items() for _ in range(count)]
+    records = codec.encode(self.net.columns, {**batch, KIND: kinds, IMAGE_ID: image.image_id})
+    keys = [
+      example_keys(stable_hash(seed, image.image_id, kind, "order"), count) for kind, count in counts.items()
+    ]
+    if records:
+      writer.add(counts, unit.first + index, records, np.concatenate(keys))
     return _Photo("", faces, fingerprint(levels))
 
   def _picture(self, image: AnnotatedImage) -> tuple[np.ndarray, AnnotatedImage]:
@@ -91,16 +94,19 @@ class Cutter:
       return make_sample(image, net=self.net)
     return load(image, max_pixels=self.conversion.max_pixels), image
 
-  def _batches(
+  def _batch(
     self, unit: Unit, levels: list[np.ndarray], image: AnnotatedImage, seed: int
-  ) -> dict[str, crops.Batch]:
+  ) -> tuple[dict[str, int], crops.Batch]:
+    """The photo's examples, kind after kind, and how many of each."""
     kinds = next(source.kinds for source in self.net.sources if source.name == unit.source)
     if image.kind or self.net.recipe is None:
       kind = image.kind or kinds[0]
       image = dataclasses.replace(image, kind=kind)
-      return {kind: crops.whole_image(levels[0], image, net=self.net)} if kind in kinds else {}
+      batch = crops.whole_image(levels[0], image, net=self.net)
+      # A source may hold kinds that the net does not take from it.
+      return ({kind: 1}, batch) if kind in kinds else ({}, {name: rows[:0] for name, rows in batch.items()})
     mined = self.mine(levels[0]) if self.mine else None
-    return crops.cut_crops(levels, image, net=self.net, kinds=kinds, seed=seed, mined=mined)
+    return crops.cut_together(levels, image, net=self.net, kinds=kinds, seed=seed, mined=mined)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ TFRecord framing (tensorflow/core/lib/io/record_writer.h): uint64 length, masked
 CRC-32C of it, the record, masked CRC-32C of that; little-endian.
 """
 
+import functools
 import gzip
 import math
 import struct
@@ -39,23 +40,20 @@ def example_keys(base: int, count: int) -> np.ndarray:
 
   SplitMix64 (Steele, Lea and Flood 2014) counted on from `base`, a stable hash.
   """
-  with np.errstate(over="ignore"):
-    keys = np.uint64(base) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return keys ^ (keys >> np.uint64(31))
+  keys = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(base)
+  keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+  keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+  return keys ^ (keys >> np.uint64(31))
 
 
 def frame(records: Sequence[bytes]) -> list[bytes]:
   """Each record with its TFRecord header and footer."""
-  headers: dict[int, bytes] = {}
-  framed = []
-  for record in records:
-    size = len(record)
-    if size not in headers:
-      headers[size] = _HEADER.pack(size, _masked_crc(_LENGTH.pack(size)))
-    framed.append(headers[size] + record + _FOOTER.pack(_masked_crc(record)))
-  return framed
+  return [_header(len(record)) + record + _FOOTER.pack(_masked_crc(record)) for record in records]
+
+
+@functools.lru_cache(maxsize=4096)
+def _header(size: int) -> bytes:
+  return _HEADER.pack(size, _masked_crc(_LENGTH.pack(size)))
 
 
 def read_records(file: BinaryIO, name: str = "the file") -> Iterator[bytes]:

@@ -10,7 +10,7 @@ in the same order, both a kind after the other and by key within one.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -57,42 +57,58 @@ class RunWriter:
     self._clear()
 
   def _clear(self) -> None:
-    self._records: dict[str, list[bytes]] = {}
-    self._index: dict[str, list[np.ndarray]] = {}
+    self._records: list[bytes] = []
+    self._index: list[np.ndarray] = []
+    self._kinds: list[str] = []
+    self._counts: list[int] = []
     self._held = 0
 
-  def add(self, kind: str, photo: int, records: Sequence[bytes], keys: np.ndarray) -> int:
-    """Takes one photo's examples of a kind; returns their framed bytes."""
+  def add(self, counts: Mapping[str, int], photo: int, records: Sequence[bytes], keys: np.ndarray) -> None:
+    """Takes one photo's examples.
+
+    Args:
+      counts: kind -> examples; the records come in this order.
+      photo: its place in the sources' list.
+      records: serialized examples.
+      keys: uint64, one each.
+    """
     framed = frame(records)
     index = np.empty(len(framed), INDEX)
     index["key"], index["photo"], index["number"] = keys, photo, np.arange(len(framed))
-    index["size"] = [len(record) for record in framed]
-    self._records.setdefault(kind, []).extend(framed)
-    self._index.setdefault(kind, []).append(index)
-    size = int(index["size"].sum())
-    self._held += size
+    index["size"] = list(map(len, framed))
+    self._records += framed
+    self._index.append(index)
+    self._kinds += counts
+    self._counts += counts.values()
+    self._held += int(index["size"].sum())
     if self._held >= self._limit:
       self.flush()
-    return size
 
   def flush(self) -> None:
     """Writes what is held as a run."""
-    path = join(self._folder, f"{self._name}-{self._number}.run")
-    rows: list[bytes] = []
-    payloads: list[bytes] = []
-    at, records_at = 0, sum(map(len, self._records.values())) * INDEX.itemsize
-    for kind, records in self._records.items():
-      if records:
-        index = np.concatenate(self._index[kind])
-        order = order_of(index)
-        self.runs.append(Run(path, kind, len(index), at, records_at))
-        rows.append(index[order].tobytes())
-        payloads += [records[i] for i in order.tolist()]
-        at, records_at = at + len(rows[-1]), records_at + int(index["size"].sum())
-    if rows:
-      storage.write_bytes(path, b"".join(rows + payloads))
-    self._number += 1
+    if self._records:
+      path = join(self._folder, f"{self._name}-{self._number}.run")
+      names, codes = np.unique(self._kinds, return_inverse=True)
+      kinds = np.repeat(codes, self._counts)
+      index = np.concatenate(self._index)
+      order = np.lexsort((index["number"], index["photo"], index["key"], kinds))
+      index, records = index[order], [self._records[i] for i in order.tolist()]
+      storage.write_bytes(path, b"".join([index.tobytes(), *records]))
+      self.runs += _runs(path, names.tolist(), kinds[order], index["size"])
+      self._number += 1
     self._clear()
+
+
+def _runs(path: str, names: Sequence[str], kinds: np.ndarray, sizes: np.ndarray) -> list[Run]:
+  """Where each kind lies in a run whose rows have these kinds (ascending) and sizes."""
+  edges = np.searchsorted(kinds, np.arange(len(names) + 1))
+  starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+  head = len(kinds) * INDEX.itemsize
+  return [
+    Run(path, name, int(high - low), int(low) * INDEX.itemsize, head + int(starts[low]))
+    for name, low, high in zip(names, edges[:-1], edges[1:], strict=True)
+    if high > low
+  ]
 
 
 def order_of(index: np.ndarray) -> np.ndarray:
