@@ -15,7 +15,6 @@ takes the model's weights and folds what can be folded:
 A model with a layer that it does not know runs as Keras has it.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -124,7 +123,7 @@ def _flat(values: tf.Tensor, pixels: tf.Tensor) -> tf.Tensor:
   """[n, ...] as [n, values]; maps of cells stay maps."""
   if values.shape.rank == 4:
     return values
-  return tf.reshape(values, [tf.shape(pixels)[0], math.prod(values.shape.as_list()[1:])])
+  return tf.reshape(values, [tf.shape(pixels)[0], values.shape[1:].num_elements()])
 
 
 def _fold(model: Any) -> tuple[list[Step], dict[str, tuple[np.ndarray, np.ndarray]]]:
@@ -263,7 +262,7 @@ def _pooling(layer: Any) -> Step:
 
 
 def _flatten(x: tf.Tensor) -> tf.Tensor:
-  return tf.reshape(x, [-1, math.prod(x.shape.as_list()[1:])])
+  return tf.reshape(x, [-1, x.shape[1:].num_elements()])
 
 
 def _pooled_convolution(kernel: np.ndarray, bias: np.ndarray, slopes: np.ndarray) -> Step:
