@@ -46,11 +46,11 @@ run: $(READY) ## photos to a pushed model, on the embedded photos
 
 .PHONY: test
 test: $(READY) ## the whole test suite
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 .PHONY: test-fast
 test-fast: $(READY) ## the tests that run no pipeline
-	@$(BIN)/python -m pytest -m "not pipeline" $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not pipeline" $(ARGS)
 
 .PHONY: lint
 lint: $(READY) ## style and types
