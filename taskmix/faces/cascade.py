@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+import numpy as np
 import tensorflow as tf
 
 from taskmix.faces import graph_crops, photos, pyramid, suppression
@@ -35,6 +36,10 @@ CANDIDATES = 8192
 # Crops that go through a net at once: their activations stay in the cache, and
 # memory stays the same for any number of candidates.
 _CROPS_AT_ONCE = 64
+
+# Cells of a level that P-Net works out at once: its largest feature map then takes
+# 80 MiB. A photo of 2 megapixels fits in one go.
+_CELLS_AT_ONCE = 1 << 18
 
 # Zhang et al. 2016's release: suppression within a level, across levels, after
 # R-Net (intersection over union), and after O-Net (over the smaller box).
@@ -131,6 +136,12 @@ class Detector(tf.Module):
       self.detect, input_signature=[tf.TensorSpec([None, None, 3], tf.uint8), *_OPTION_SPECS.values()]
     )
 
+  def __call__(self, photo: np.ndarray, options: Options | None = None) -> dict[str, np.ndarray]:
+    """`detect` for NumPy: boxes, scores and landmarks of a uint8 [h, w, 3] RGB photo."""
+    options = options or self.options
+    values = (np.array(each, np.float32) for each in (options.thresholds, options.min_face, options.factor))
+    return {name: value.numpy() for name, value in self._one_photo(photo, *values).items()}
+
   def detect(
     self, photo: tf.Tensor, thresholds: tf.Tensor, min_face: tf.Tensor, factor: tf.Tensor
   ) -> dict[str, tf.Tensor]:
@@ -191,7 +202,7 @@ class Detector(tf.Module):
     height, width = tf.shape(photo)[0], tf.shape(photo)[1]
     size = pyramid.level_size(height, width, scale=scale, rounding=convention.rounding)
     tasks = ["face", "box", "landmark"] if points else ["face", "box"]
-    maps = stage(pyramid.level(photo, size), tasks)
+    maps = _slide(stage, pyramid.level(photo, size), tasks)
     # The probability of two logits is the sigmoid of their difference.
     probability = tf.sigmoid(maps["face"][0, :, :, 1] - maps["face"][0, :, :, 0])
     places = tf.where(probability > threshold)
@@ -413,6 +424,40 @@ def square(boxes: tf.Tensor) -> tf.Tensor:
   centres = (boxes[:, :2] + boxes[:, 2:]) / 2
   half = tf.reduce_max(boxes[:, 2:] - boxes[:, :2], axis=1, keepdims=True) / 2
   return tf.concat([centres - half, centres + half], axis=1)
+
+
+def _slide(stage: Stage, level: tf.Tensor, tasks: Sequence[str]) -> dict[str, tf.Tensor]:
+  """`stage(level, tasks)` of a large level, a band of rows at a time: bounded memory.
+
+  Args:
+    stage: of 12-pixel cells, 2 pixels apart.
+    level: float32 [1, h, w, 3].
+    tasks: names of heads.
+
+  Returns:
+    task -> float32 [1, h', w', values].
+  """
+  height, width = tf.shape(level)[1], tf.shape(level)[2]
+  rows = tf.maximum(height - pyramid.CELL, 0) // pyramid.STRIDE + 1
+  at_once = tf.maximum(_CELLS_AT_ONCE // (width // pyramid.STRIDE), 1)
+  bands = (rows + at_once - 1) // at_once
+  sizes = [math.prod(output_shape(stage.net.task(task))) for task in tasks]
+  found = [
+    tf.TensorArray(tf.float32, bands, element_shape=[None, None, size], infer_shape=False) for size in sizes
+  ]
+
+  def one_band(index, *found):
+    first = index * at_once * pyramid.STRIDE
+    # The last cell of a band reaches into the next one. The last band takes all
+    # that is left, for nets that make a cell of an odd last row too.
+    end = tf.where(index == bands - 1, height, first + (at_once - 1) * pyramid.STRIDE + pyramid.CELL)
+    maps = stage(level[:, first:end], tasks)
+    return (index + 1, *(array.write(index, maps[task][0]) for array, task in zip(found, tasks, strict=True)))
+
+  _, *found = tf.while_loop(
+    lambda index, *_: index < bands, one_band, (tf.constant(0), *found), parallel_iterations=1
+  )
+  return {task: array.concat()[None] for task, array in zip(tasks, found, strict=True)}
 
 
 def _in_portions(
