@@ -285,3 +285,37 @@ def test_old_checkpoints_go(tmp_path):
   assert sorted(path.stem for path in tmp_path.glob("*.index")) == ["step-2", "step-3"]
   checkpoints.delete()
   assert not tmp_path.exists()
+
+
+def test_labels_that_move_are_known_to_the_augmentation():
+  settings = dataclasses.replace(SETTINGS, augment=("mirror", "brightness"))
+  affine = training.Affine((0.5,) * 4, (2.0,) * 4)
+  augment = training.augmentation(PNET, settings, {"box": affine})
+  assert (augment.boxes, augment.points) == ("box_offsets", "landmarks")
+  assert augment.scaling == {"box_offsets": (affine.mean, affine.std)}
+  assert training.augmentation(PNET, SETTINGS, {}) is None
+
+
+def test_an_augmented_training_learns(files, eval_files, pnet_data):
+  import tensorflow_transform as tft
+
+  from taskmix.transform import standardization
+
+  layer = tft.TFTransformOutput(pnet_data.transform_output).transform_features_layer()
+  settings = dataclasses.replace(SETTINGS, augment=("mirror", "shift"), steps=100, checkpoint_every=100)
+  scaling = standardization(layer, PNET)
+  result = training.train(PNET, settings, files=files, eval_files=eval_files, scaling=scaling)
+  assert result.records[-1].metrics["face_accuracy"] > 0.8
+
+
+@pytest.mark.parametrize("engine", ["stream", "device"])
+def test_other_engines_train_too(files, engine):
+  settings = dataclasses.replace(SETTINGS, engine=engine, steps=12)
+  result = training.train(PNET, settings, files=files)
+  assert result.engine.startswith(engine)
+  assert result.steps == 12
+
+
+def test_the_device_engine_trains_to_the_weights_of_the_memory_engine(files, unbroken):
+  result = training.train(PNET, dataclasses.replace(SETTINGS, engine="device"), files=files)
+  _assert_same_weights(result.model, unbroken.model)
