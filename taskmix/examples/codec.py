@@ -70,19 +70,21 @@ def encode(columns: Sequence[Column], batch: Mapping[str, Any]) -> list[bytes]:
   if all(isinstance(part.lengths, int) for part in parts):
     return _encode_alike(parts, slice(None), tuple(part.lengths for part in parts), count)
   encoded: list[bytes] = [b""] * count
-  for layout, rows in _layouts([part.lengths for part in parts], count):
+  for layout, rows in _layouts([part.lengths for part in parts]):
     for row, record in zip(rows.tolist(), _encode_alike(parts, rows, layout, len(rows)), strict=True):
       encoded[row] = record
   return encoded
 
 
-def _layouts(lengths: Sequence[int | np.ndarray], count: int) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
+def _layouts(lengths: Sequence[int | np.ndarray]) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
   """(payload lengths, rows that have them): int [rows], ordered; every row once."""
-  varying = np.stack([part for part in lengths if not isinstance(part, int)], axis=1)
-  _, first, layout_of = np.unique(varying, axis=0, return_index=True, return_inverse=True)
-  for number, row in enumerate(first.tolist()):
-    layout = tuple(part if isinstance(part, int) else int(part[row]) for part in lengths)
-    yield layout, np.flatnonzero(layout_of == number)
+  rows_of: dict[tuple[int, ...], list[int]] = {}
+  varying = [part.tolist() for part in lengths if not isinstance(part, int)]
+  for row, key in enumerate(zip(*varying, strict=True)):
+    rows_of.setdefault(key, []).append(row)
+  for key, rows in rows_of.items():
+    sizes = iter(key)
+    yield tuple(part if isinstance(part, int) else next(sizes) for part in lengths), np.array(rows)
 
 
 def decode(columns: Sequence[Column], record: bytes) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from taskmix.examples import manifest, planning, storage
 from taskmix.examples.cutting import Cutter, Unit
 from taskmix.examples.listing import annotation_digest, list_units
 from taskmix.examples.manifest import Manifest, ShardReport
+from taskmix.examples.pool import kept_warm
 from taskmix.examples.sheets import write_sheets
 from taskmix.examples.writing import ShardWriter
 from taskmix.sources.files import is_remote, join, read_bytes
@@ -57,8 +58,11 @@ def convert(
   import apache_beam as beam
   from apache_beam.options.pipeline_options import PipelineOptions
 
+  from taskmix.examples.beam import local_processes
+
   options = PipelineOptions(list(beam_args))
-  with Conversions(net, data_root=data_root, output=output, conversion=conversion) as steps:
+  steps = Conversions(net, data_root=data_root, output=output, conversion=conversion)
+  with kept_warm(processes or local_processes(options)), steps:
     with steps.problems(), steps.progress(on_progress), beam.Pipeline(options=options) as pipeline:
       steps.add_to(pipeline, processes=processes)
     return steps.finish()

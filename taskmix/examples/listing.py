@@ -17,7 +17,7 @@ from taskmix.spec import Net, Source
 
 # Photos a unit: few at first, so that a small set still feeds every core; twice as
 # many after every 64 units, so that a large one is no heap of tiny files.
-_FIRST, _UNITS_A_SIZE, _LARGEST = 16, 64, 1024
+_FIRST, _UNITS_A_SIZE, _LARGEST = 24, 64, 1024
 
 
 def list_units(net: Net, *, data_root: str, folder: str) -> Iterator[Unit]:

@@ -7,6 +7,8 @@ the main module again, which may be a whole TFX pipeline; its forked ones inheri
 threads and locks.
 """
 
+import contextlib
+import importlib
 import os
 import pickle
 import queue
@@ -44,25 +46,70 @@ def fan_out(function: Callable[[Any], Any], items: Iterable[Any], *, processes: 
   if processes <= 1:
     yield from map(function, items)
     return
-  tasks = iter(items)
+  tasks, head = iter(items), pickle.dumps(function)
   lock, results = threading.Lock(), queue.Queue()
   stop = threading.Event()
-  children = [_start(function) for _ in range(processes)]
+  children = _take(processes)
   threads = [
-    threading.Thread(target=_serve, args=(child, tasks, lock, results, stop), daemon=True)
+    threading.Thread(target=_serve, args=(child, head, tasks, lock, results, stop), daemon=True)
     for child in children
   ]
+  whole = False
   try:
     for thread in threads:
       thread.start()
     yield from _collect(results, len(threads))
+    whole = True
   finally:
     stop.set()
-    for child in children:
-      child.kill()
-      child.wait()
+    _give_back(children) if whole else _end(children)
     for thread in threads:
       thread.join()
+
+
+# Children without work: started ahead, or left by the last fan-out.
+_idle: list[subprocess.Popen] = []
+_keeping = 0
+
+
+@contextlib.contextmanager
+def kept_warm(processes: int) -> Iterator[None]:
+  """Starts children now, and lets all fan-outs inside share them.
+
+  They import what they need while the caller does something else.
+  """
+  global _keeping
+  _keeping += 1
+  try:
+    if processes > 1:
+      _idle.extend(_start() for _ in range(processes - len(_idle)))
+    yield
+  finally:
+    _keeping -= 1
+    if not _keeping:
+      _end(_idle)
+      _idle.clear()
+
+
+def _take(count: int) -> list[subprocess.Popen]:
+  return [_idle.pop() if _idle else _start() for _ in range(count)]
+
+
+def _give_back(children: list[subprocess.Popen]) -> None:
+  if _keeping:
+    _idle.extend(children)
+  else:
+    _end(children)
+
+
+def _end(children: list[subprocess.Popen]) -> None:
+  for child in children:
+    child.kill()
+    child.wait()
+    for pipe in (child.stdin, child.stdout):
+      with contextlib.suppress(OSError):
+        assert pipe
+        pipe.close()
 
 
 def _collect(results: queue.Queue, threads: int) -> Iterator[Any]:
@@ -76,31 +123,35 @@ def _collect(results: queue.Queue, threads: int) -> Iterator[Any]:
       yield value
 
 
-def _start(function: Callable) -> subprocess.Popen:
+def _start() -> subprocess.Popen:
   path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-  child = subprocess.Popen(
+  return subprocess.Popen(
     [sys.executable, "-c", "from taskmix.examples.pool import child; child()"],
     stdin=subprocess.PIPE,
     stdout=subprocess.PIPE,
     env={**os.environ, **_ALLOCATOR, "PYTHONPATH": path},
   )
-  assert child.stdin
-  _send(child.stdin, pickle.dumps(function))
-  return child
 
 
 def _serve(
-  child: subprocess.Popen, tasks: Iterator, lock: threading.Lock, results: queue.Queue, stop: threading.Event
+  child: subprocess.Popen,
+  head: bytes,
+  tasks: Iterator,
+  lock: threading.Lock,
+  results: queue.Queue,
+  stop: threading.Event,
 ) -> None:
   """Hands tasks to one child until none is left, or it fails."""
   assert child.stdin and child.stdout
+  item: Any = "its start"
   try:
+    _send(child.stdin, _FUNCTION + head)
     while not stop.is_set():
       with lock:
         item = next(tasks, _NO_MORE)
       if item is _NO_MORE:
         break
-      _send(child.stdin, pickle.dumps(item))
+      _send(child.stdin, _ITEM + pickle.dumps(item))
       answer = _receive(child.stdout)
       if answer is None:
         raise BrokenPipeError
@@ -109,30 +160,32 @@ def _serve(
         raise value
       results.put(("result", value))
   except (BrokenPipeError, ConnectionError):
-    results.put(
-      ("error", RuntimeError(f"a worker process died (exit status {child.wait()}) at {item!r:.200}"))
-    )
+    status = child.wait()
+    results.put(("error", RuntimeError(f"a worker process died (exit status {status}) at {item!r:.200}")))
   except BaseException as error:
     results.put(("error", error))
   results.put(("end", None))
 
 
+_FUNCTION, _ITEM = b"f", b"i"
 _NO_MORE = object()
 
 
 def child() -> None:
-  """A child's whole life: a function comes, then items, until the pipe closes."""
+  """A child's whole life: functions and items come, until the pipe closes."""
   source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
   # What a library prints must not get between the answers.
   os.dup2(2, 1)
-  head = _receive(source)
-  if head is None:
-    return
-  function = None
-  while (item := _receive(source)) is not None:
+  # Imported while the parent still looks for work; a function that needs less is as well served.
+  importlib.import_module("taskmix.examples.cutting")
+  head, function = b"", None
+  while (message := _receive(source)) is not None:
+    if message[:1] == _FUNCTION:
+      head, function = message[1:], None
+      continue
     try:
       function = function or pickle.loads(head)
-      answer = (False, function(pickle.loads(item)))
+      answer = (False, function(pickle.loads(message[1:])))
     except Exception as error:
       answer = (True, error)
     _send(sink, _dump(answer))

@@ -128,36 +128,65 @@ def place_crops(
   """Where `cut_crops` cuts in a photo of that size: the whole choice, no pixels."""
   recipe = net.recipe
   assert recipe is not None
-  by_iou = [net.kind(kind) for kind in kinds if net.kind(kind).min_iou is not None]
-  negative = [kind for kind in by_iou if not kind.min_iou]
-  positive = [kind for kind in by_iou if kind.min_iou]
+  rules = [net.kind(kind) for kind in kinds]
   is_large = usable_faces(image) & (geometry.sizes(image.boxes).min(axis=1) >= recipe.min_face)
   large = np.flatnonzero(is_large)
-  hard = np.zeros((0, 4), np.float32) if mined is None else mined
-  placed: dict[str, Placed] = {}
-  if negative:
+  tries = [np.zeros((0, 4), np.float32)] * 3
+  if any(_is_negative(rule) for rule in rules):
     rng = keyed_rng(seed, image.image_id, "negatives")
-    smallest = net.input_size[0]
-    boxes = np.concatenate(
-      [
-        _anywhere(rng, width, height, recipe.random_negatives, smallest),
-        _near(rng, image.boxes[large], width, height, recipe.near_negatives, smallest),
-      ]
-    )
-    placed.update(_by_iou(boxes, width, height, image, negative))
-    for kind, alarms in _by_iou(hard, width, height, image, negative).items():
-      placed[kind] = _joined([placed[kind], alarms[: recipe.mined_negatives]])
-  if positive:
+    tries[_PLACES] = _negative_tries(rng, width, height, image.boxes[large], recipe, net.input_size[0])
+  if any(_is_positive(rule) for rule in rules):
     rng = keyed_rng(seed, image.image_id, "faces")
-    boxes = np.concatenate([_round_faces(rng, image.boxes[large], recipe.tries_per_face, recipe), hard])
-    for kind, crops in _by_iou(boxes, width, height, image, positive).items():
-      placed[kind] = crops[is_large[crops.face]] if len(image.boxes) else crops
-  for kind in kinds:
-    if net.kind(kind).min_iou is None:
-      placed[kind] = _place_landmarks(
-        width, height, image, large, recipe, keyed_rng(seed, image.image_id, kind)
-      )
-  return {kind: placed[kind] for kind in kinds}
+    tries[_FACES] = _round_faces(rng, image.boxes[large], recipe.tries_per_face, recipe)
+  if mined is not None:
+    tries[_MINED] = mined
+  crops, origin = _judged(tries, width, height, image)
+  on_large = is_large[crops.face] if len(image.boxes) else np.zeros(len(origin), bool)
+  placed: dict[str, Placed] = {}
+  for rule in rules:
+    if rule.min_iou is None:
+      rng = keyed_rng(seed, image.image_id, rule.name)
+      placed[rule.name] = _place_landmarks(width, height, image, large, recipe, rng)
+      continue
+    fits = in_range(crops.iou, rule)
+    if _is_negative(rule):
+      alarms = np.flatnonzero(fits & (origin == _MINED))[: recipe.mined_negatives]
+      chosen = np.concatenate([np.flatnonzero(fits & (origin == _PLACES)), alarms])
+    else:
+      chosen = np.flatnonzero(fits & on_large & (origin != _PLACES))
+    placed[rule.name] = crops[chosen]
+  return placed
+
+
+# Where a candidate comes from: anywhere or near a face, round a face, another net.
+_PLACES, _FACES, _MINED = 0, 1, 2
+
+
+def _is_negative(rule: SampleKind) -> bool:
+  return rule.min_iou == 0
+
+
+def _is_positive(rule: SampleKind) -> bool:
+  return bool(rule.min_iou)
+
+
+def _negative_tries(
+  rng: np.random.Generator, width: int, height: int, faces: np.ndarray, recipe: CropRecipe, smallest: int
+) -> np.ndarray:
+  anywhere = _anywhere(rng, width, height, recipe.random_negatives, smallest)
+  return np.concatenate([anywhere, _near(rng, faces, width, height, recipe.near_negatives, smallest)])
+
+
+def _judged(
+  tries: list[np.ndarray], width: int, height: int, image: AnnotatedImage
+) -> tuple[Placed, np.ndarray]:
+  """The candidates inside the photo with their nearest faces, and each one's place in `tries`."""
+  boxes = np.concatenate(tries)
+  inside = geometry.inside(boxes, width, height)
+  boxes, origin = boxes[inside], np.repeat(np.arange(len(tries)), [len(part) for part in tries])[inside]
+  face, iou = geometry.nearest_faces(boxes, _finite(image.boxes))
+  upright = np.zeros(len(boxes), np.float32), np.zeros(len(boxes), bool)
+  return Placed(boxes, face, iou, *upright), origin
 
 
 def usable_faces(image: AnnotatedImage) -> np.ndarray:
@@ -302,15 +331,6 @@ def _round_faces(rng: np.random.Generator, faces: np.ndarray, count: int, recipe
   sides = rng.uniform(low * spans.min(axis=1), high * spans.max(axis=1))
   shifts = rng.uniform(-recipe.max_shift, recipe.max_shift, (len(owners), 2)) * spans
   return geometry.centred_squares((owners[:, :2] + owners[:, 2:]) / 2 + shifts, sides)
-
-
-def _by_iou(
-  boxes: np.ndarray, width: int, height: int, image: AnnotatedImage, kinds: list[SampleKind]
-) -> dict[str, Placed]:
-  boxes = boxes[geometry.inside(boxes, width, height)]
-  face, iou = geometry.nearest_faces(boxes, _finite(image.boxes))
-  crops = Placed(boxes, face, iou, np.zeros(len(boxes), np.float32), np.zeros(len(boxes), bool))
-  return {kind.name: crops[in_range(iou, kind)] for kind in kinds}
 
 
 def in_range(iou: np.ndarray, kind: SampleKind) -> np.ndarray:
