@@ -46,5 +46,5 @@ def read_val_lists(folder: str | pathlib.Path, setting: str) -> dict[str, Faces]
       ignore = np.ones(len(boxes), bool)
       # Counted from 1, as MATLAB does.
       ignore[counted[event, 0][photo, 0].ravel().astype(int) - 1] = False
-      truth[f"{name[0]}/{file[0][0]}.jpg"] = Faces(boxes, ignore)
+      truth[f"{name[0]}/{file[0]}.jpg"] = Faces(boxes, ignore)
   return truth
