@@ -23,7 +23,7 @@ from tfx.types import standard_artifacts
 from tfx.types.channel import Channel
 
 import taskmix
-from components.baseline import CANDIDATE, LastOtherBlessedModel
+from components.baseline import LastOtherBlessedModel
 from components.crop_example_gen.component import CropExampleGen
 from components.example_gate.blessed import LastBlessedStatistics
 from components.example_gate.component import ExampleGate
@@ -91,7 +91,7 @@ def create_pipeline(config: Config, *, data: str, folder: RunFolder) -> tfx_pipe
     strategy_class=LastOtherBlessedModel,
     model=Channel(type=standard_artifacts.Model),
     model_blessing=Channel(type=standard_artifacts.ModelBlessing),
-    **{CANDIDATE: trainer.outputs["model"]},
+    candidate=trainer.outputs["model"],
   ).with_id("latest_blessed_model")
   evaluator = Evaluator(
     examples=examples.outputs["examples"],

@@ -67,8 +67,9 @@ def encode(columns: Sequence[Column], batch: Mapping[str, Any]) -> list[bytes]:
   ordered = sorted(columns, key=lambda column: column.name.encode())
   count = _rows(ordered, batch)
   parts = [_feature_rows(column, batch, count) for column in ordered]
-  if all(isinstance(part.lengths, int) for part in parts):
-    return _encode_alike(parts, slice(None), tuple(part.lengths for part in parts), count)
+  fixed = [part.lengths for part in parts if isinstance(part.lengths, int)]
+  if len(fixed) == len(parts):
+    return _encode_alike(parts, slice(None), tuple(fixed), count)
   encoded: list[bytes] = [b""] * count
   for layout, rows in _layouts([part.lengths for part in parts]):
     for row, record in zip(rows.tolist(), _encode_alike(parts, rows, layout, len(rows)), strict=True):

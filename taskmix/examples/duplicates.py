@@ -58,7 +58,7 @@ def fingerprint(levels: Sequence[np.ndarray]) -> Fingerprints:
       is hashed: equal pictures stay equal, and it costs a twentieth.
   """
   hashed = next((level for level in reversed(levels) if min(level.shape[:2]) >= _HASHED_SIDE), levels[0])
-  digest = hashlib.sha1(hashed, usedforsecurity=False)
+  digest = hashlib.sha1(hashed.data, usedforsecurity=False)
   digest.update(np.array([*levels[0].shape], "<u4").tobytes())
   coarse = next((level for level in reversed(levels) if min(level.shape[:2]) >= _DCT_SIDE), levels[0])
   return Fingerprints(
