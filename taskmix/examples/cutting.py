@@ -11,13 +11,13 @@ from taskmix.examples import codec, storage
 from taskmix.examples.duplicates import Fingerprints, fingerprint
 from taskmix.examples.hook import make_sample
 from taskmix.examples.photos import BadPhotoError, load
-from taskmix.examples.sharding import example_keys
+from taskmix.examples.sharding import keys_of
 from taskmix.examples.spill import Run, RunWriter
 from taskmix.faces import crops
 from taskmix.keys import stable_hash
 from taskmix.sources.annotated import AnnotatedImage
 from taskmix.sources.files import join, read_bytes
-from taskmix.spec import IMAGE_ID, KIND, Conversion, Net
+from taskmix.spec import IMAGE, IMAGE_ID, KIND, Conversion, Net
 
 # Both sides of the smallest level of a photo; fingerprints need it to be the same for all nets.
 _SMALLEST_LEVEL = 12
@@ -64,13 +64,19 @@ class Cutter:
     cv2.setNumThreads(1)
     images = pickle.loads(read_bytes(unit.path))
     writer = RunWriter(self.folder, unit.name)
-    photos = [self._photo(unit, index, image, writer) for index, image in enumerate(images)]
+    pending = _Pending(self, unit, writer)
+    photos = [self._photo(unit, index, image, pending) for index, image in enumerate(images)]
+    pending.flush()
     writer.flush()
     path = join(self.folder, f"{unit.name}.report")
     storage.write_bytes(path, pickle.dumps(_report(unit, images, photos, writer.runs)))
     return path
 
-  def _photo(self, unit: Unit, index: int, image: AnnotatedImage, writer: RunWriter) -> "_Photo":
+  def seed_of(self, unit: Unit) -> int:
+    """Of every choice in the unit: two sources may list the same photo."""
+    return stable_hash(self.conversion.seed, unit.source)
+
+  def _photo(self, unit: Unit, index: int, image: AnnotatedImage, pending: "_Pending") -> "_Photo":
     try:
       picture, image = self._picture(image)
     except BadPhotoError as error:
@@ -78,15 +84,19 @@ class Cutter:
     levels = crops.halved(picture, _SMALLEST_LEVEL)
     faces = bad_faces(image, picture.shape[1], picture.shape[0])
     usable = _without(image, list(faces))
-    seed = stable_hash(self.conversion.seed, unit.source)
-    counts, batch = self._batch(unit, levels, usable, seed)
-    kinds = [kind for kind, count in counts.items() for _ in range(count)]
-    records = codec.encode(self.net.columns, {**batch, KIND: kinds, IMAGE_ID: image.image_id})
-    keys = [
-      example_keys(stable_hash(seed, image.image_id, kind, "order"), count) for kind, count in counts.items()
-    ]
-    if records:
-      writer.add(counts, unit.first + index, records, np.concatenate(keys))
+    kinds = next(source.kinds for source in self.net.sources if source.name == unit.source)
+    if image.kind or self.net.recipe is None:
+      kind = image.kind or kinds[0]
+      # A source may hold kinds that the net does not take from it.
+      if kind in kinds:
+        batch = crops.whole_image(picture, dataclasses.replace(usable, kind=kind), net=self.net)
+        pending.add_whole(index, kind, image.image_id, batch)
+    else:
+      mined = self.mine(picture) if self.mine else None
+      placed, pixels = crops.cut_photo(
+        levels, usable, net=self.net, kinds=kinds, seed=self.seed_of(unit), mined=mined
+      )
+      pending.add(index, crops.Cut(usable, placed, pixels))
     return _Photo("", faces, fingerprint(levels))
 
   def _picture(self, image: AnnotatedImage) -> tuple[np.ndarray, AnnotatedImage]:
@@ -94,19 +104,76 @@ class Cutter:
       return make_sample(image, net=self.net)
     return load(image, max_pixels=self.conversion.max_pixels), image
 
-  def _batch(
-    self, unit: Unit, levels: list[np.ndarray], image: AnnotatedImage, seed: int
-  ) -> tuple[dict[str, int], crops.Batch]:
-    """The photo's examples, kind after kind, and how many of each."""
-    kinds = next(source.kinds for source in self.net.sources if source.name == unit.source)
-    if image.kind or self.net.recipe is None:
-      kind = image.kind or kinds[0]
-      image = dataclasses.replace(image, kind=kind)
-      batch = crops.whole_image(levels[0], image, net=self.net)
-      # A source may hold kinds that the net does not take from it.
-      return ({kind: 1}, batch) if kind in kinds else ({}, {name: rows[:0] for name, rows in batch.items()})
-    mined = self.mine(levels[0]) if self.mine else None
-    return crops.cut_together(levels, image, net=self.net, kinds=kinds, seed=seed, mined=mined)
+
+class _Pending:
+  """Cuts of a unit until there are enough to label and encode together.
+
+  Args:
+    cutter, unit: what is cut.
+    writer: takes the examples.
+    limit: bytes of pixels kept.
+  """
+
+  def __init__(self, cutter: Cutter, unit: Unit, writer: RunWriter, *, limit: int = 4 << 20):
+    self._cutter, self._unit, self._writer, self._limit = cutter, unit, writer, limit
+    self._seed = cutter.seed_of(unit)
+    self._clear()
+
+  def _clear(self) -> None:
+    self._cuts: list[crops.Cut] = []
+    self._indices: list[int] = []
+    self._whole: dict[str, list[tuple[int, str, crops.Batch]]] = {}
+    self._held = 0
+
+  def add(self, index: int, cut: crops.Cut) -> None:
+    """Takes the crops of the unit's photo number `index`."""
+    self._cuts.append(cut)
+    self._indices.append(index)
+    self._hold(cut.pixels)
+
+  def add_whole(self, index: int, kind: str, image_id: str, batch: crops.Batch) -> None:
+    """Takes an image that is a sample itself."""
+    self._whole.setdefault(kind, []).append((index, image_id, batch))
+    self._hold(batch[IMAGE])
+
+  def flush(self) -> None:
+    """Labels and encodes all that is held, a kind at a time."""
+    if self._cuts:
+      self._flush_cuts()
+    for kind, images in self._whole.items():
+      batch = {name: np.concatenate([one[name] for _, _, one in images]) for name in images[0][2]}
+      ids = [image_id for _, image_id, _ in images]
+      self._write(kind, batch, ids, [index for index, _, _ in images], [1] * len(images))
+    self._clear()
+
+  def _hold(self, pixels: np.ndarray) -> None:
+    self._held += pixels.nbytes
+    if self._held >= self._limit:
+      self.flush()
+
+  def _flush_cuts(self) -> None:
+    batch = crops.label(self._cuts, net=self._cutter.net)
+    kinds = list(self._cuts[0].placed)
+    rows = np.array([[len(cut.placed[kind].boxes) for kind in kinds] for cut in self._cuts])
+    kind_of_row = np.repeat(np.tile(np.arange(len(kinds)), len(rows)), rows.ravel())
+    ids = [cut.image.image_id for cut in self._cuts]
+    for number, kind in enumerate(kinds):
+      ours = np.flatnonzero(kind_of_row == number)
+      columns = {name: values[ours] for name, values in batch.items()}
+      self._write(kind, columns, ids, self._indices, rows[:, number].tolist())
+
+  def _write(
+    self, kind: str, batch: crops.Batch, ids: list[str], indices: list[int], rows: list[int]
+  ) -> None:
+    """Encodes examples of one kind: `rows` of each photo, photo after photo."""
+    names = [image_id for image_id, count in zip(ids, rows, strict=True) for _ in range(count)]
+    records = codec.encode(self._cutter.net.columns, {**batch, KIND: kind, IMAGE_ID: names})
+    bases = np.array([stable_hash(self._seed, image_id, kind, "order") for image_id in ids], np.uint64)
+    numbers = np.arange(len(records)) - np.repeat(np.cumsum([0, *rows])[:-1], rows)
+    photos = np.repeat(np.array(indices, np.int64) + self._unit.first, rows)
+    if records:
+      keys = keys_of(np.repeat(bases, rows), numbers)
+      self._writer.add(kind, records, photos=photos, numbers=numbers, keys=keys)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -144,13 +211,16 @@ def bad_faces(image: AnnotatedImage, width: int, height: int) -> dict[int, str]:
   Faces that a format marks as invalid are not among them: that is its own
   business, and they are kept, ignored.
   """
-  reasons = {}
-  for index, (x1, y1, x2, y2) in enumerate(image.boxes.tolist()):
+  boxes, reasons = image.boxes, {}
+  fine = (boxes[:, :2] < boxes[:, 2:]).all(axis=1) & (boxes[:, :2] < [width, height]).all(axis=1)
+  fine &= (boxes[:, 2:] > 0).all(axis=1) & np.isfinite(boxes).all(axis=1)
+  for index in np.flatnonzero(~fine).tolist():
+    x1, y1, x2, y2 = boxes[index].tolist()
     if not np.isfinite([x1, y1, x2, y2]).all():
       reasons[index] = "box is not finite"
     elif x2 <= x1 or y2 <= y1:
       reasons[index] = "box of zero size"
-    elif x1 >= width or y1 >= height or x2 <= 0 or y2 <= 0:
+    else:
       reasons[index] = f"box outside the {width} x {height} photo"
   return reasons
 

@@ -38,9 +38,19 @@ _crc32c = google_crc32c.value
 def example_keys(base: int, count: int) -> np.ndarray:
   """Keys of the examples 0..count - 1 of one photo and kind: uint64 [count].
 
-  SplitMix64 (Steele, Lea and Flood 2014) counted on from `base`, a stable hash.
+  Args:
+    base: 64-bit stable hash of the photo and kind.
+    count: how many.
   """
-  keys = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(base)
+  return keys_of(np.full(count, base, np.uint64), np.arange(count))
+
+
+def keys_of(bases: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+  """The key of each example by its base and its number: uint64 [n].
+
+  SplitMix64 (Steele, Lea and Flood 2014) counted on from the base.
+  """
+  keys = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + bases
   keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
   keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
   return keys ^ (keys >> np.uint64(31))

@@ -10,7 +10,7 @@ in the same order, both a kind after the other and by key within one.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -60,26 +60,33 @@ class RunWriter:
     self._records: list[bytes] = []
     self._index: list[np.ndarray] = []
     self._kinds: list[str] = []
-    self._counts: list[int] = []
     self._held = 0
 
-  def add(self, counts: Mapping[str, int], photo: int, records: Sequence[bytes], keys: np.ndarray) -> None:
-    """Takes one photo's examples.
+  def add(
+    self,
+    kind: str,
+    records: Sequence[bytes],
+    *,
+    photos: np.ndarray | int,
+    numbers: np.ndarray,
+    keys: np.ndarray,
+  ) -> None:
+    """Takes examples of one kind.
 
     Args:
-      counts: kind -> examples; the records come in this order.
-      photo: its place in the sources' list.
-      records: serialized examples.
-      keys: uint64, one each.
+      kind: theirs.
+      records: n serialized examples.
+      photos: each one's photo, its place in the sources' list.
+      numbers: [n], each one's number in its photo and kind.
+      keys: uint64 [n].
     """
     framed = frame(records)
     index = np.empty(len(framed), INDEX)
-    index["key"], index["photo"], index["number"] = keys, photo, np.arange(len(framed))
+    index["key"], index["photo"], index["number"] = keys, photos, numbers
     index["size"] = list(map(len, framed))
     self._records += framed
     self._index.append(index)
-    self._kinds += counts
-    self._counts += counts.values()
+    self._kinds.append(kind)
     self._held += int(index["size"].sum())
     if self._held >= self._limit:
       self.flush()
@@ -89,7 +96,7 @@ class RunWriter:
     if self._records:
       path = join(self._folder, f"{self._name}-{self._number}.run")
       names, codes = np.unique(self._kinds, return_inverse=True)
-      kinds = np.repeat(codes, self._counts)
+      kinds = np.repeat(codes, list(map(len, self._index)))
       index = np.concatenate(self._index)
       order = np.lexsort((index["number"], index["photo"], index["key"], kinds))
       index, records = index[order], [self._records[i] for i in order.tolist()]

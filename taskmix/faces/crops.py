@@ -82,13 +82,29 @@ def cut_crops(
   Raises:
     ValueError: for a column that neither the crop nor the annotations give.
   """
-  counts, batch = cut_together(levels, image, net=net, kinds=kinds, seed=seed, mined=mined)
-  ends = np.cumsum(list(counts.values()))[:-1]
+  cuts = [Cut(image, *cut_photo(levels, image, net=net, kinds=kinds, seed=seed, mined=mined))]
+  batch = label(cuts, net=net)
+  ends = np.cumsum([len(crops.boxes) for crops in cuts[0].placed.values()])[:-1]
   columns = {name: np.split(values, ends) for name, values in batch.items()}
-  return {kind: {name: parts[at] for name, parts in columns.items()} for at, kind in enumerate(counts)}
+  return {kind: {name: parts[at] for name, parts in columns.items()} for at, kind in enumerate(kinds)}
 
 
-def cut_together(
+@dataclasses.dataclass(frozen=True, eq=False)
+class Cut:
+  """The crops of one photo, before they are labelled.
+
+  Attributes:
+    image: the photo's annotations.
+    placed: kind -> where its crops lie.
+    pixels: uint8 [n, height, width, 3] of all of them, kind after kind.
+  """
+
+  image: AnnotatedImage
+  placed: dict[str, Placed]
+  pixels: np.ndarray
+
+
+def cut_photo(
   levels: list[np.ndarray],
   image: AnnotatedImage,
   *,
@@ -96,23 +112,14 @@ def cut_together(
   kinds: tuple[str, ...],
   seed: int,
   mined: np.ndarray | None = None,
-) -> tuple[dict[str, int], Batch]:
-  """As `cut_crops`, but all kinds in one batch, one after the other.
-
-  A photo gives a few dozen crops of a kind, so time goes into calls: one of each
-  for all kinds together takes half as long.
-
-  Returns:
-    kind -> its number of rows, in the order of the rows; and the batch.
-  """
+) -> tuple[dict[str, Placed], np.ndarray]:
+  """What a Cut holds of one photo; arguments as of `cut_crops`."""
   if net.recipe is None:
     raise ValueError(f"net {net.name!r} has no recipe: its images are taken whole (see `whole_image`)")
   height, width, _ = levels[0].shape
   placed = place_crops(width, height, image, net=net, kinds=kinds, seed=seed, mined=mined)
-  counts = {kind: len(crops.boxes) for kind, crops in placed.items()}
-  together = _joined(list(placed.values()))
-  pixels = cut(levels, together, net.input_size[:2])
-  return counts, {IMAGE: pixels, **_labels(image, together, net=net, counts=counts)}
+  # All kinds at once: pixels are cut a level at a time, however many crops there are.
+  return placed, cut(levels, _joined(list(placed.values())), net.input_size[:2])
 
 
 def place_crops(
@@ -393,66 +400,110 @@ def _filled_columns(net: Net, kind: str):
   yield from ((column, False) for column in net.context)
 
 
-def _labels(image: AnnotatedImage, crops: Placed, *, net: Net, counts: dict[str, int]) -> Batch:
-  """Every target and context column of crops that lie kind after kind."""
-  batch: Batch = {}
-  rows, total = list(counts.values()), len(crops.boxes)
+def label(cuts: list[Cut], *, net: Net) -> Batch:
+  """Every column of the crops of several photos, photo after photo, in each kind after kind.
+
+  A photo gives a few dozen crops of a kind, so time goes into calls: one for many
+  photos together takes a fraction of one for each.
+
+  Args:
+    cuts: one source's photos, whose faces have the same points and attributes.
+    net: gives the columns.
+
+  Raises:
+    ValueError: for a column that neither the crop nor the annotations give.
+  """
+  crops = _joined([placed for one in cuts for placed in one.placed.values()])
+  rows = [len(placed.boxes) for one in cuts for placed in one.placed.values()]
+  kinds = [kind for one in cuts for kind in one.placed]
+  # Every photo's faces follow the last one's; a face of none ends them all, for a
+  # photo without faces still has negatives.
+  counts = [len(one.image.boxes) for one in cuts]
+  before = np.cumsum([0, *counts])[:-1]
+  photo_rows = [sum(len(placed.boxes) for placed in one.placed.values()) for one in cuts]
+  face = np.minimum(crops.face + np.repeat(before, photo_rows), sum(counts))
+  labels = _Labels(net, [one.image for one in cuts], dataclasses.replace(crops, face=face), kinds, rows)
+  batch: Batch = {IMAGE: np.concatenate([one.pixels for one in cuts])}
   for task in net.tasks:
-    labelled = np.repeat([kind in task.kinds for kind in counts], rows)
-    if labelled.any():
-      values = _checked(task.target, image, crops, net=net, counts=counts)
-      # A dense zero where the kind does not label the task: masked out of its loss.
-      labelled = labelled.reshape(total, *[1] * len(task.target.shape))
-      batch[task.target.name] = np.where(labelled, values, _NUMPY[task.target.dtype](0))
-    else:
-      batch[task.target.name] = np.zeros((total, *task.target.shape), _NUMPY[task.target.dtype])
+    labelled = np.repeat([kind in task.kinds for kind in kinds], rows)
+    batch[task.target.name] = labels.column(task.target, labelled)
   for column in net.context:
-    batch[column.name] = _checked(column, image, crops, net=net, counts=counts)
+    batch[column.name] = labels.column(column, np.ones(len(face), bool))
   return batch
 
 
-def _checked(
-  column: Column, image: AnnotatedImage, crops: Placed, *, net: Net, counts: dict[str, int]
-) -> np.ndarray:
-  """A column's values [n, *shape] in its dtype; raises ValueError if they have another size."""
-  values, total = _column(column.name, image, crops, net=net, counts=counts), len(crops.boxes)
-  if values.size != total * column.size:
-    raise ValueError(
-      f"net {net.name!r}: column {column.name!r} holds {column.size} values, "
-      f"{image.image_id} gives {values.size // total}"
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Labels:
+  """Columns of crops that lie in blocks of one kind.
+
+  Attributes:
+    net: whose columns.
+    images: the photos.
+    crops: of all of them; `face` counts through the faces of all photos.
+    kinds, rows: of each block.
+  """
+
+  net: Net
+  images: list[AnnotatedImage]
+  crops: Placed
+  kinds: list[str]
+  rows: list[int]
+
+  def column(self, column: Column, labelled: np.ndarray) -> np.ndarray:
+    """Values [n, *shape] in the column's dtype, zero where not `labelled`: masked out of the loss."""
+    total, dtype = len(labelled), _NUMPY[column.dtype]
+    if not labelled.any():
+      return np.zeros((total, *column.shape), dtype)
+    values = self._values(column.name)
+    if values.size != total * column.size:
+      raise ValueError(
+        f"net {self.net.name!r}: column {column.name!r} holds {column.size} values, "
+        f"{self.images[0].image_id} gives {values.size // total}"
+      )
+    values = values.reshape(total, *column.shape).astype(dtype, copy=False)
+    return (
+      values if labelled.all() else np.where(labelled.reshape(-1, *[1] * len(column.shape)), values, dtype(0))
     )
-  return values.reshape(total, *column.shape).astype(_NUMPY[column.dtype], copy=False)
+
+  def _values(self, name: str) -> np.ndarray:
+    """Values [n, ...] by the column's name: worked out here, or an attribute of the face."""
+    crops = self.crops
+    if name == "face":
+      positive = [int(self.net.kind(kind).min_iou != 0) for kind in self.kinds]
+      return np.repeat(np.array(positive, np.int64), self.rows)
+    if name == "crop":
+      return crops.boxes
+    if name == "iou":
+      return crops.iou
+    if name == "face_size":
+      return np.where(crops.iou > 0, geometry.sizes(self._faces()).min(axis=1), 0)
+    if name == "box_offsets":
+      # Of the upright crop: no box-shaped truth fits a turned one.
+      offsets = geometry.box_targets(crops.boxes, self._faces())
+      return np.where(crops.mirrored[:, None], geometry.mirror_offsets(offsets), offsets)
+    if name == "landmarks":
+      points = np.concatenate([_array(image.landmarks) for image in self.images])
+      points = geometry.landmark_targets(crops.boxes, self._of_face(points))
+      points = geometry.turn_landmarks(points, crops.angles)
+      return np.where(crops.mirrored[:, None, None], geometry.mirror_landmarks(points), points)
+    return self._of_face(np.concatenate([self._attribute(name, image) for image in self.images]))
+
+  def _faces(self) -> np.ndarray:
+    return self._of_face(_finite(np.concatenate([image.boxes for image in self.images])))
+
+  def _of_face(self, values: np.ndarray) -> np.ndarray:
+    """The value of each crop's face; of the one beyond the last, zero."""
+    return np.concatenate([values, np.zeros_like(values, shape=(1, *values.shape[1:]))])[self.crops.face]
+
+  def _attribute(self, name: str, image: AnnotatedImage) -> np.ndarray:
+    if name not in image.attributes:
+      raise ValueError(
+        f"net {self.net.name!r}: nothing gives the column {name!r}; a crop has {', '.join(COMPUTED)}, "
+        f"the faces of {image.image_id} have {', '.join(image.attributes) or 'no attributes'}"
+      )
+    return np.asarray(image.attributes[name])
 
 
-def _column(
-  name: str, image: AnnotatedImage, crops: Placed, *, net: Net, counts: dict[str, int]
-) -> np.ndarray:
-  """A column's values [n, ...] by its name: worked out here, or an attribute of the face."""
-  count = len(crops.boxes)
-  if name == "face":
-    positive = [int(net.kind(kind).min_iou is None or bool(net.kind(kind).min_iou)) for kind in counts]
-    return np.repeat(np.array(positive, np.int64), list(counts.values()))
-  if name == "crop":
-    return crops.boxes
-  if name == "iou":
-    return crops.iou
-  # A photo without faces still has negatives, whose face is none.
-  faces = _finite(image.boxes) if len(image.boxes) else np.zeros((1, 4), np.float32)
-  if name == "face_size":
-    return np.where(crops.iou > 0, geometry.sizes(faces[crops.face]).min(axis=1), 0)
-  if name == "box_offsets":
-    # Of the upright crop: no box-shaped truth fits a turned one.
-    offsets = geometry.box_targets(crops.boxes, faces[crops.face])
-    return np.where(crops.mirrored[:, None], geometry.mirror_offsets(offsets), offsets)
-  if name == "landmarks":
-    assert image.landmarks is not None
-    points = geometry.landmark_targets(crops.boxes, image.landmarks[crops.face])
-    points = geometry.turn_landmarks(points, crops.angles)
-    return np.where(crops.mirrored[:, None, None], geometry.mirror_landmarks(points), points)
-  if name not in image.attributes:
-    raise ValueError(
-      f"net {net.name!r}: nothing gives the column {name!r}; a crop has {', '.join(COMPUTED)}, "
-      f"the faces of {image.image_id} have {', '.join(image.attributes) or 'no attributes'}"
-    )
-  values = np.asarray(image.attributes[name])
-  return values[crops.face] if len(values) else np.zeros((count, *values.shape[1:]))
+def _array(values: np.ndarray | None) -> np.ndarray:
+  assert values is not None
+  return values
