@@ -1,5 +1,7 @@
 """The codec against tf.train.Example, which it must equal byte for byte."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -138,6 +140,10 @@ def test_what_is_no_example_is_told():
       codec.decode(COLUMNS, broken)
 
 
+def _column(name: str, dtype: Any, shape: tuple[int, ...]) -> Column:
+  return Column(name, dtype, () if dtype == "string" else shape)
+
+
 _SHAPES = st.lists(st.integers(1, 4), max_size=3).map(tuple)
 _COLUMNS = st.lists(
   st.tuples(
@@ -148,7 +154,7 @@ _COLUMNS = st.lists(
   min_size=1,
   max_size=4,
   unique_by=lambda column: column[0],
-).map(lambda rows: [Column(name, dtype, () if dtype == "string" else shape) for name, dtype, shape in rows])
+).map(lambda rows: [_column(*row) for row in rows])
 
 
 @st.composite
