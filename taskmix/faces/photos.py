@@ -69,11 +69,10 @@ def _exif_orientation(data: tf.Tensor) -> tf.Tensor:
     # Behind the start-of-scan marker (DA) lies the picture itself.
     return (at < limit) & (data[at] == 0xFF) & (data[at + 1] != 0xDA) & tf.logical_not(is_exif(at))
 
-  def following(at: tf.Tensor) -> tf.Tensor:
-    return tf.minimum(at + 2 + tf.maximum(data[at + 2] * 256 + data[at + 3], 2), limit)
+  def following(at: tf.Tensor) -> tuple[tf.Tensor]:
+    return (tf.minimum(at + 2 + tf.maximum(data[at + 2] * 256 + data[at + 3], 2), limit),)
 
-  at = tf.while_loop(goes_on, following, (tf.constant(2),))
-  at = at[0] if isinstance(at, (tuple, list)) else at
+  (at,) = tf.while_loop(goes_on, following, (tf.constant(2),))
   found = (at < limit) & (data[at] == 0xFF) & is_exif(at)
   return tf.cond(found, lambda: _tiff_orientation(data, at + 10, limit), lambda: 1)
 

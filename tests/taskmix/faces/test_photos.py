@@ -66,6 +66,11 @@ def test_a_nonsense_orientation_leaves_the_photo_as_it_is(value):
   assert int(ORIENTATION(with_orientation(value))) == 1
 
 
+def test_it_works_outside_a_graph_too():
+  assert int(photos.orientation(tf.constant(with_orientation(6)))) == 6
+  assert photos.decode(tf.constant(with_orientation(6))).shape == (24, 16, 3)
+
+
 def test_no_exif_other_app1_and_other_formats_are_left_as_they_are():
   assert int(ORIENTATION(encoded(scene()))) == 1
   assert int(ORIENTATION(with_orientation(6, prefix=b"http\x00\x00"))) == 1
