@@ -8,6 +8,8 @@ real input and with one constant batch, a few seconds each. Both ways run the
 very same compiled step. The figure is the best call of all rounds, of either way,
 since what else runs on a machine can only slow a way down. `--settings` also
 measures jit_compile, steps_per_execution and precision on the constant batch.
+A second figure hardly hangs on what else runs: the processor time that making a
+batch takes, as a share of the processor time of a step.
 
 The last line is a JSON object: input_efficiency_<net> (steps/s with the real input
 by steps/s with the constant batch), steps/s of both, and the share of a step's
@@ -136,6 +138,7 @@ def measure(net: Net, files: dict[str, list[str]], *, seconds: float, rounds: in
     "efficiency": efficiency,
     "rounds": speeds,
     "steps_per_s": best,
+    "cpu_share": input_cpu_share(still.loop, batch, feed.dataset, seconds=seconds),
     "parts": parts(still.loop, batch, efficiency=efficiency, seconds=seconds),
   }
 
@@ -188,6 +191,33 @@ def _seconds_a_call(function: Callable[[], Any], seconds: float) -> float:
   return best / 4
 
 
+def input_cpu_share(loop: Loop, batch: Any, dataset: tf.data.Dataset, *, seconds: float) -> float:
+  """Processor time of making a batch, by that of a whole step with the batch made."""
+
+  @tf.function
+  def draw(iterator: Any, count: tf.Tensor) -> tf.Tensor:
+    summed = tf.constant(0, tf.int64)
+    for _ in tf.range(count):
+      summed += tf.size(next(iterator)[IMAGE], tf.int64)
+    return summed
+
+  made = iter(dataset)
+  still = loop.iterate(constant(batch))
+  making = _cpu_seconds(lambda: draw(made, tf.constant(64)), 64, seconds)
+  step = _cpu_seconds(lambda: loop.advance(still, tf.constant(1, tf.int64)), 1, seconds)
+  return making / (making + step)
+
+
+def _cpu_seconds(call: Callable[[], Any], steps: int, seconds: float) -> float:
+  """Processor time of all threads, a step."""
+  call()
+  calls, spent, until = 0, time.process_time(), time.perf_counter() + seconds
+  while time.perf_counter() < until or not calls:
+    call().numpy()
+    calls += 1
+  return (time.process_time() - spent) / (calls * steps)
+
+
 def measure_settings(net: Net, batch: Any, *, seconds: float, rounds: int) -> dict[str, float]:
   """Steps/s of each variant on one constant batch; the best of the rounds, in turn."""
   watches = {
@@ -216,6 +246,7 @@ def main() -> None:
       line[f"input_efficiency_{net.name}"] = round(found["efficiency"], 4)
       line[f"steps_per_s_{net.name}"] = round(found["steps_per_s"]["real"], 2)
       line[f"constant_steps_per_s_{net.name}"] = round(found["steps_per_s"]["constant"], 2)
+      line[f"input_cpu_share_{net.name}"] = round(found["cpu_share"], 4)
       line[f"parts_{net.name}"] = {name: round(share, 3) for name, share in found["parts"].items()}
       for name, speeds in found["rounds"].items():
         print(f"{net.name} {name:8} steps/s by round", *(f"{each:.2f}" for each in speeds), flush=True)

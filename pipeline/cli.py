@@ -170,6 +170,55 @@ def roll_back_model(
 
 
 @app.command()
+def detect(
+  model: Annotated[
+    pathlib.Path, typer.Argument(help="A detector's SavedModel, or the folder of its versions.")
+  ],
+  photos: Annotated[list[pathlib.Path], typer.Argument(help="Photos, or folders of them.")],
+  out: Annotated[pathlib.Path | None, typer.Option(help="Folder for the photos with faces drawn.")] = None,
+  min_face: Annotated[float | None, typer.Option(help="Side of the smallest face in pixels.")] = None,
+  debug: Debug = False,
+) -> None:
+  """Print the faces of photos as JSON lines.
+
+  A photo that cannot be read gets a line with its error, and exit code 1.
+
+  Example:
+
+      taskmix detect released/detector demo/photos --out drawn
+  """
+  from taskmix.faces.detect import detect_photos, write_lines
+
+  with _plain_errors(debug=debug):
+    errors = write_lines(detect_photos(model, photos, out=out, min_face=min_face), sys.stdout)
+  if errors:
+    raise SystemExit(REFUSED)
+
+
+@app.command("import-weights")
+def import_weights(
+  out: Annotated[pathlib.Path, typer.Argument(help="Folder for the nets' weights and the detector.")],
+  package: Annotated[
+    pathlib.Path | None, typer.Option(help="Folder that holds the package `mtcnn`, if it is not installed.")
+  ] = None,
+  debug: Debug = False,
+) -> None:
+  """Turn the released MTCNN weights (PyPI: mtcnn 1.0.0) into our nets and a detector.
+
+  Example:
+
+      pip install --target mtcnn_release --no-deps mtcnn==1.0.0 lz4
+
+      taskmix import-weights released --package mtcnn_release
+  """
+  from taskmix.faces.import_weights import import_weights as import_released
+
+  with _plain_errors(debug=debug):
+    for name, path in import_released(out, package=package).items():
+      typer.echo(f"{name}: {path}")
+
+
+@app.command()
 def schema(
   net: Annotated[str, typer.Option(help="A net of taskmix.nets.mtcnn; all by default.")] = "",
   write: Annotated[bool, typer.Option("--write", help="Write schemas/, for review.")] = False,
@@ -199,7 +248,7 @@ def _plain_errors(*, debug: bool) -> Iterator[None]:
   """Ends the command with a user's mistake as one line, without its stack trace."""
   try:
     yield
-  except (ValueError, OSError) as error:
+  except (ValueError, OSError, ImportError) as error:
     _fail(error, code=UNUSABLE, debug=debug)
   except KeyboardInterrupt:
     typer.echo("\nInterrupted.", err=True)

@@ -12,6 +12,7 @@ files.
 import base64
 import collections
 import dataclasses
+import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from taskmix.examples.duplicates import Fingerprints
+from taskmix.examples.sharding import split_folder
 from taskmix.sources.files import join, open_binary
 
 MANIFEST, PHOTOS, QUARANTINE = "manifest.json", "photos.jsonl", "quarantine.jsonl"
@@ -94,6 +96,28 @@ def read_manifest(folder: str) -> Manifest:
     raise ValueError(f"{path}: version {fields.get('version')}, this taskmix reads {VERSION}; convert again")
   fields["shards"] = tuple(ShardReport(**shard) for shard in fields["shards"])
   return Manifest(**fields)
+
+
+def manifest_digest(folder: str) -> str:
+  """SHA-256 of the manifest, which tells one conversion from another; raises as `read_manifest`."""
+  read_manifest(folder)
+  with open_binary(join(folder, MANIFEST)) as file:
+    return hashlib.sha256(file.read()).hexdigest()
+
+
+def require_whole(folder: str, manifest: Manifest) -> None:
+  """Raises ValueError if a shard is missing or is not the one that the manifest tells of."""
+  for shard in manifest.shards:
+    path = join(folder, split_folder(shard.split), shard.name)
+    digest = hashlib.sha256()
+    try:
+      with open_binary(path) as file:
+        while data := file.read(1 << 20):
+          digest.update(data)
+    except FileNotFoundError:
+      raise ValueError(f"{path} is missing; copy the conversion again") from None
+    if digest.hexdigest() != shard.sha256:
+      raise ValueError(f"{path} is not what its manifest tells of; copy the conversion again")
 
 
 def quarantine_counts(reasons: Iterable[str]) -> dict[str, int]:

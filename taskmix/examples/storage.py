@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from taskmix.sources.files import is_remote, join
+from taskmix.sources.files import is_remote, join, open_binary
 
 
 def make_folder(path: str) -> None:
@@ -57,6 +57,17 @@ def remove_tree(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
   elif files := list_files(folder):
     _beam().delete(files)
+
+
+def link_or_copy(source: str, target: str) -> None:
+  """The file under a second name: linked on the same disk, else copied."""
+  make_folder(os.path.dirname(target))
+  if not is_remote(source) and not is_remote(target):
+    with contextlib.suppress(OSError):
+      os.link(source, target)
+      return
+  with open_binary(source) as file, create(target) as copy:
+    shutil.copyfileobj(file, copy, 1 << 20)
 
 
 def publish(aside: str, folder: str, *, last: str) -> None:

@@ -1,112 +1,181 @@
-"""Faces in files: a saved detector's findings as JSON lines, and drawn.
-
-One line a photo:
-
-    {"photo": "team.jpg", "faces": [{"box": [x1, y1, x2, y2], "score": 0.99,
-      "landmarks": [[x, y], ...]}]}
-
-The best face comes first. Boxes and points are pixels of the upright photo.
-"""
+"""`taskmix detect`: the faces of photos as JSON lines, and the photos with them drawn."""
 
 import json
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TextIO
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from taskmix.faces import cascade
+import numpy as np
 
-_BOX_COLOUR = (0, 255, 0)
-# In the order of the points: left eye, right eye, nose, left and right mouth corner.
-_POINT_COLOURS = ("red", "blue", "yellow", "magenta", "cyan")
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png")
 
 
-def find_faces(
-  model: str | pathlib.Path, photos: Iterable[str | pathlib.Path]
-) -> Iterator[tuple[pathlib.Path, list[dict[str, Any]]]]:
-  """Each photo's path and faces, photo by photo.
-
-  Args:
-    model: folder of a SavedModel that `Detector.save` wrote.
-    photos: files that `taskmix.faces.photos.decode` takes.
-
-  Raises:
-    ValueError: if the folder holds no detector, or a file is no photo.
-    FileNotFoundError: if a photo is not there.
-  """
-  import tensorflow as tf
-
-  cascade.read_options(model)  # says so where the folder is no detector
-  signature = tf.saved_model.load(str(model)).signatures["serving_default"]
-  for photo in map(pathlib.Path, photos):
-    try:
-      found = signature(images=tf.constant([photo.read_bytes()]))
-    except tf.errors.InvalidArgumentError as error:
-      raise ValueError(f"{photo} is no JPEG, PNG, BMP or GIF, or it is broken") from error
-    yield photo, _faces({name: values.numpy()[0] for name, values in found.items()})
-
-
-def _faces(found: dict[str, Any]) -> list[dict[str, Any]]:
-  # Hundredths of a pixel are finer than any net.
-  return [
-    {
-      "box": found["boxes"][face].astype(float).round(2).tolist(),
-      "score": round(float(found["scores"][face]), 4),
-      "landmarks": found["landmarks"][face].astype(float).round(2).tolist(),
-    }
-    for face in range(found["count"])
-  ]
-
-
-def detect(
+def detect_photos(
   model: str | pathlib.Path,
   photos: Sequence[str | pathlib.Path],
   *,
-  stream: TextIO,
   out: str | pathlib.Path | None = None,
-) -> None:
-  """Writes a JSON line a photo to `stream`; see this module.
+  thresholds: Sequence[float] | None = None,
+  min_face: float | None = None,
+  factor: float | None = None,
+) -> Iterator[dict[str, Any]]:
+  """What a saved detector finds, photo by photo.
 
   Args:
-    model, photos: as for `find_faces`.
-    stream: what the lines go to, each as soon as its photo is done.
-    out: folder, made if need be, for the photos with their faces drawn: PNG files
-      under the photos' names.
+    model: folder of a SavedModel that `Detector.save` wrote, or one with
+      versions in it, of which the latest is taken.
+    photos: files, and folders whose photos are taken by name.
+    out: folder for the photos with boxes and points drawn, as `<name>.jpg`; made
+      if need be. None draws none.
+    thresholds, min_face, factor: of `taskmix.faces.cascade.Options`; None takes
+      what is stored in the model.
+
+  Yields:
+    A photo each, ready for JSON: `photo` (as given), `width`, `height`, and
+    `faces`, best first, each with `box` [x1, y1, x2, y2], `score` and
+    `landmarks` [[x, y], ...], in pixels of the upright photo. Or `photo` and
+    `error`, for a file that is no photo.
 
   Raises:
-    ValueError: as `find_faces`; also if two photos would be drawn to one file.
+    ValueError: if `model` is no detector, a photo is not there, options make no
+      sense, or two photos would be drawn into one file.
   """
-  drawings = _drawings(photos, out)
-  for photo, faces in find_faces(model, photos):
-    stream.write(json.dumps({"photo": str(photo), "faces": faces}) + "\n")
-    stream.flush()
-    if photo in drawings:
-      draw(photo, faces, drawings[photo])
+  from taskmix.faces import cascade
+
+  folder = latest_version(model)
+  stored = cascade.read_options(folder)
+  options = cascade.Options(
+    _three(thresholds) if thresholds is not None else stored.thresholds,
+    stored.min_face if min_face is None else min_face,
+    stored.factor if factor is None else factor,
+  )
+  files = list(find_photos(photos))
+  drawn = _drawn_files(files, pathlib.Path(out)) if out is not None else {}
+  return _answers(folder, files, options, drawn)
 
 
-def _drawings(photos: Sequence[str | pathlib.Path], out: str | pathlib.Path | None):
-  """Photo -> file to draw it to; nothing without a folder."""
-  if out is None:
-    return {}
-  folder = pathlib.Path(out)
-  folder.mkdir(parents=True, exist_ok=True)
-  places: dict[pathlib.Path, pathlib.Path] = {}
-  for photo in dict.fromkeys(map(pathlib.Path, photos)):
-    place = folder / f"{photo.name}.png"
-    if place in places.values():
-      raise ValueError(f"two photos are named {photo.name}: draw them into folders of their own")
-    places[photo] = place
-  return places
+def write_lines(answers: Iterator[dict[str, Any]], file: Any) -> int:
+  """Writes each answer as a line of JSON as it comes; how many photos were errors."""
+  errors = 0
+  for answer in answers:
+    errors += "error" in answer
+    file.write(json.dumps(answer) + "\n")
+    file.flush()
+  return errors
 
 
-def draw(photo: pathlib.Path, faces: Sequence[dict[str, Any]], file: pathlib.Path) -> None:
-  """Writes the upright photo with boxes and points on it."""
-  from PIL import Image, ImageDraw, ImageOps
+def find_photos(paths: Sequence[str | pathlib.Path]) -> Iterator[pathlib.Path]:
+  """The files themselves, and the photos anywhere below the folders, by name.
 
-  with Image.open(photo) as opened:
-    picture = ImageOps.exif_transpose(opened).convert("RGB")
-  pen, thick = ImageDraw.Draw(picture), max(1, max(picture.size) // 400)
-  for face in faces:
-    pen.rectangle(face["box"], outline=_BOX_COLOUR, width=thick)
-    for (x, y), colour in zip(face["landmarks"], _POINT_COLOURS, strict=False):
-      pen.ellipse([x - thick, y - thick, x + thick, y + thick], fill=colour)
-  picture.save(file)
+  Raises:
+    ValueError: if a path does not exist, or a folder holds no photo.
+  """
+  for path in map(pathlib.Path, paths):
+    if path.is_dir():
+      found = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES)
+      if not found:
+        raise ValueError(f"{path}: no photo in this folder ({', '.join(SUFFIXES)})")
+      yield from found
+    elif path.is_file():
+      yield path
+    else:
+      raise ValueError(f"{path}: no such photo or folder")
+
+
+def latest_version(model: str | pathlib.Path) -> pathlib.Path:
+  """The SavedModel itself: `model`, or the highest-numbered folder in it.
+
+  Raises:
+    ValueError: if there is no SavedModel.
+  """
+  model = pathlib.Path(model)
+  if (model / "saved_model.pb").is_file():
+    return model
+  versions = [folder for folder in model.glob("*/") if folder.name.isdigit()] if model.is_dir() else []
+  versions = [folder for folder in versions if (folder / "saved_model.pb").is_file()]
+  if not versions:
+    raise ValueError(f"{model}: no SavedModel here; give the folder that holds saved_model.pb")
+  return max(versions, key=lambda folder: int(folder.name))
+
+
+def _answers(
+  folder: pathlib.Path, files: list[pathlib.Path], options: Any, drawn: dict[pathlib.Path, pathlib.Path]
+) -> Iterator[dict[str, Any]]:
+  import tensorflow as tf
+
+  loaded = tf.saved_model.load(str(folder))
+  signature = loaded.signatures["detect_image_with_options"]
+  asked = {
+    "thresholds": tf.constant(options.thresholds, tf.float32),
+    "min_face": tf.constant(options.min_face, tf.float32),
+    "factor": tf.constant(options.factor, tf.float32),
+  }
+  for file in files:
+    photo = _decoded(file)
+    if isinstance(photo, str):
+      yield {"photo": str(file), "error": photo}
+      continue
+    found = {name: value.numpy() for name, value in signature(image=photo, **asked).items()}
+    if file in drawn:
+      _draw(photo.numpy(), found, drawn[file])
+    yield _answer(file, photo.shape, found)
+
+
+def _decoded(file: pathlib.Path) -> Any:
+  """The upright photo as a uint8 tensor, or why there is none."""
+  import tensorflow as tf
+
+  from taskmix.faces import photos
+
+  try:
+    return photos.decode(tf.constant(file.read_bytes()))
+  except (tf.errors.InvalidArgumentError, OSError) as error:
+    message = error.message if isinstance(error, tf.errors.OpError) else str(error)
+    return message.splitlines()[0][:200]
+
+
+def _answer(file: pathlib.Path, shape: Any, found: dict[str, np.ndarray]) -> dict[str, Any]:
+  faces = [
+    {
+      "box": [round(float(value), 2) for value in box],
+      "score": round(float(score), 4),
+      "landmarks": [[round(float(x), 2), round(float(y), 2)] for x, y in points],
+    }
+    for box, score, points in zip(found["boxes"], found["scores"], found["landmarks"], strict=True)
+  ]
+  return {"photo": str(file), "width": int(shape[1]), "height": int(shape[0]), "faces": faces}
+
+
+def _draw(photo: np.ndarray, found: dict[str, np.ndarray], file: pathlib.Path) -> None:
+  import cv2
+
+  from taskmix.faces.drawing import draw_faces
+
+  picture = draw_faces(photo, found["boxes"], scores=found["scores"], landmarks=found["landmarks"])
+  file.parent.mkdir(parents=True, exist_ok=True)
+  # Full colour resolution: lines of one pixel would lose theirs.
+  quality = [cv2.IMWRITE_JPEG_QUALITY, 92]
+  sampling = [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444]
+  cv2.imwrite(str(file), picture[:, :, ::-1], quality + sampling)
+
+
+def _drawn_files(files: list[pathlib.Path], out: pathlib.Path) -> dict[pathlib.Path, pathlib.Path]:
+  """Where each photo is drawn; refuses what would overwrite a drawing or a photo."""
+  drawn: dict[pathlib.Path, pathlib.Path] = {}
+  taken: dict[pathlib.Path, pathlib.Path] = {file.resolve(): file for file in files}
+  for file in files:
+    target = out / f"{file.stem}.jpg"
+    rival = taken.setdefault(target.resolve(), file)
+    if rival is not file or target.resolve() == file.resolve():
+      raise ValueError(
+        f"{target} would be written over, by {file} and {rival}; give another folder, or fewer photos"
+      )
+    drawn[file] = target
+  return drawn
+
+
+def _three(thresholds: Sequence[float]) -> tuple[float, float, float]:
+  if len(thresholds) != 3:
+    raise ValueError(f"thresholds are three numbers, not {len(thresholds)}")
+  first, second, third = thresholds
+  return first, second, third

@@ -46,9 +46,10 @@ def draw_faces(
 
 
 def _label(drawn: np.ndarray, text: str, x: int, y: int, color: tuple[int, ...], thick: int) -> None:
-  """Dark text on a patch of the box's colour, above its corner or, at the photo's top, inside."""
+  """Dark text on a patch of the box's colour: above its corner, or inside at the photo's edge."""
   font, scale = cv2.FONT_HERSHEY_SIMPLEX, 0.4 * thick
   (width, height), below = cv2.getTextSize(text, font, scale, thick)
+  x = max(0, min(x, drawn.shape[1] - width))
   bottom = y if y >= height + below else y + height + below
   cv2.rectangle(drawn, (x, bottom - height - below), (x + width, bottom), color, cv2.FILLED)
   cv2.putText(drawn, text, (x, bottom - below // 2 - 1), font, scale, _INK, thick, cv2.LINE_AA)

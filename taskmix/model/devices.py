@@ -80,7 +80,7 @@ def _jit_compile(training: Training, devices: list[str], *, on_gpu: bool) -> boo
   """XLA where the settings say so; else on one GPU.
 
   Losses are added up over replicas inside the step, which XLA cannot compile
-  for several. On CPUs it is slower: docs/benchmarks/train.md.
+  for several. `make bench-train` with --settings measures it on CPUs.
 
   Raises:
     ValueError: if XLA is demanded of several devices.

@@ -1,0 +1,1 @@
+"""Examples that were converted before, as the start of a pipeline."""
