@@ -106,15 +106,8 @@ def _parse_python(path: str, data: bytes) -> tuple[np.ndarray, int, int]:
   try:
     batch = _ArrayUnpickler(io.BytesIO(data), encoding="bytes").load()
     pixels, labels = np.asarray(batch[b"data"]), np.asarray(batch[b"labels"])
-  except (
-    pickle.UnpicklingError,
-    EOFError,
-    KeyError,
-    TypeError,
-    ValueError,
-    IndexError,
-    AttributeError,
-  ) as error:
+  # Broken pickles raise whatever their opcodes run into, MemoryError and OverflowError among it.
+  except Exception as error:
     raise AnnotationError(path, None, f"no CIFAR-10 batch: {error}") from None
   if pixels.dtype != np.uint8 or pixels.shape != (len(labels), _PIXELS) or not len(labels):
     raise AnnotationError(

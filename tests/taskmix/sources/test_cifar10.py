@@ -89,3 +89,12 @@ def test_the_real_files_hold_1017_images_each(shared_data):
   assert (len(train), len(test)) == (2034, 1017)
   assert cifar10.class_names(folder) == cifar10.CLASSES
   assert {image.targets["label"] for image in test} == set(range(10))
+
+
+@pytest.mark.parametrize(
+  "content", [b"\x8e" + bytes(7) + b"\x01", b"\x8d" + bytes(7) + b"\x80"], ids=["huge bytes", "overflow"]
+)
+def test_a_pickle_that_promises_absurd_sizes_is_refused(tmp_path, content):
+  (tmp_path / "data_batch_1").write_bytes(content)
+  with pytest.raises(AnnotationError, match="no CIFAR-10 batch"):
+    list(cifar10.read(str(tmp_path), ""))
