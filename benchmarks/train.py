@@ -1,19 +1,26 @@
 """Whether training ever waits for its input, and where a step's time goes.
 
-    python -m benchmarks.train [--seconds 4] [--rounds 5] [--settings]
+    python -m benchmarks.train [--seconds 60] [--nets pnet rnet onet] [--settings]
 
 Each net of the cascade trains at 896 examples a batch, 3:1:1:2, by the compiled
-loop of `taskmix.model`, on 28,000 examples that are made here: in turn with the
-real input and with one constant batch, a few seconds each. Both ways run the
-very same compiled step. The figure is the best call of all rounds, of either way,
-since what else runs on a machine can only slow a way down. `--settings` also
-measures jit_compile, steps_per_execution and precision on the constant batch.
-A second figure hardly hangs on what else runs: the processor time that making a
-batch takes, as a share of the processor time of a step.
+loop of `taskmix.model`, on 28,000 examples that are made here: with the real input
+and with one constant batch, by the very same compiled step. Machines drift by more
+than the input costs, so the two ways alternate in short turns of one call (half a
+second, or one step where that takes longer):
+
+    real constant constant real | constant real real constant | ...
+
+Four turns give one ratio, from which a steady drift cancels out; the figure is the
+median ratio, with the interval that holds the true median in 95 of 100 cases. A
+turn pays for its own input: a batch that is taken makes room for another, which is
+made while the step runs, so that the buffers are as full at a turn's end as at its
+start. `--settings` also measures jit_compile, steps_per_execution and precision on
+the constant batch, in turns too. A last figure hardly hangs on what else runs: the
+processor time that making a batch takes, by the processor time of a step.
 
 The last line is a JSON object: input_efficiency_<net> (steps/s with the real input
-by steps/s with the constant batch), steps/s of both, and the share of a step's
-time that goes into forward, backward, update and waiting for the input.
+by steps/s with the constant batch) and its interval, steps/s of both, and the share
+of a step's time that goes into forward, backward, update and waiting for the input.
 """
 
 import argparse
@@ -21,6 +28,7 @@ import dataclasses
 import json
 import math
 import os
+import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -45,10 +53,11 @@ from taskmix.spec import IMAGE, Net, Training
 BATCH = 896
 EXAMPLES = 28_000
 SHARDS = 2
+# Ratios that a median needs: with these its interval leaves out the extremes.
+LEAST_RATIOS = 9
 
 SETTINGS = Training(batch_size=BATCH, steps=1_000_000, warmup_steps=0)
 VARIANTS = {
-  "as chosen": {},
   "xla": {"jit_compile": True},
   "no xla": {"jit_compile": False},
   "1 step a call": {"steps_per_execution": 1},
@@ -82,7 +91,7 @@ def write_files(folder: str, net: Net) -> dict[str, list[str]]:
 
 @dataclasses.dataclass
 class Stopwatch:
-  """Runs a loop for about some seconds at a time.
+  """Runs a loop, a call at a time.
 
   Attributes:
     loop: the training loop.
@@ -92,26 +101,21 @@ class Stopwatch:
 
   loop: Loop
   iterator: Any
-  chunk: int
+  chunk: int = 1
 
-  def steps_per_s(self, seconds: float) -> float:
-    """The best call's, from the second on: batches made ahead in the other's turn are not free."""
-    steps = tf.constant(self.chunk, tf.int64)
-    self.loop.advance(self.iterator, steps).numpy()
-    best, until = math.inf, time.perf_counter() + seconds
-    while time.perf_counter() < until or best == math.inf:
-      begin = time.perf_counter()
-      self.loop.advance(self.iterator, steps).numpy()
-      best = min(best, time.perf_counter() - begin)
-    return self.chunk / best
+  def seconds_a_step(self) -> float:
+    """Of one call."""
+    begin = time.perf_counter()
+    self.loop.advance(self.iterator, tf.constant(self.chunk, tf.int64)).numpy()
+    return (time.perf_counter() - begin) / self.chunk
 
 
 def start(net: Net, training: Training, dataset: tf.data.Dataset) -> Stopwatch:
-  """A loop of its own over the dataset, compiled and warm."""
+  """A loop of its own over the dataset, compiled and warm; a call takes half a second or one step."""
   loop = Loop(net, training, compute=devices.choose(training))
-  watch = Stopwatch(loop, loop.iterate(dataset), 1)
-  pace = watch.steps_per_s(0.5)
-  # A call takes half a second at most, so that a turn is about as long as asked for.
+  watch = Stopwatch(loop, loop.iterate(dataset))
+  watch.seconds_a_step()
+  pace = 1 / min(watch.seconds_a_step() for _ in range(3))
   return dataclasses.replace(watch, chunk=max(1, min(training.steps_per_execution, int(pace / 2))))
 
 
@@ -119,27 +123,61 @@ def constant(batch: Any) -> tf.data.Dataset:
   return tf.data.Dataset.from_tensors(batch).repeat()
 
 
-def measure(net: Net, files: dict[str, list[str]], *, seconds: float, rounds: int) -> dict[str, Any]:
-  """Steps/s with the real input and with a constant batch, in turn; and the parts of a step."""
+@dataclasses.dataclass
+class Comparison:
+  """One way's speed by another's.
+
+  Attributes:
+    ratios: of four turns each.
+    steps_per_s: of the two ways, the median turn's.
+  """
+
+  ratios: list[float]
+  steps_per_s: tuple[float, float]
+
+  @property
+  def median(self) -> float:
+    return statistics.median(self.ratios)
+
+  @property
+  def interval(self) -> tuple[float, float]:
+    """What holds the true median in 95 of 100 cases, by order statistics (the sign test)."""
+    count, ordered = len(self.ratios), sorted(self.ratios)
+    outside = 0
+    while sum(math.comb(count, few) for few in range(outside + 1)) / 2**count <= 0.025:
+      outside += 1
+    edge = max(outside - 1, 0)
+    return ordered[edge], ordered[-edge - 1]
+
+
+def compare(one: Stopwatch, other: Stopwatch, *, seconds: float) -> Comparison:
+  """The speed of `one` by that of `other`, in alternating turns."""
+  ways = (one, other)
+  turns: tuple[list[float], list[float]] = ([], [])
+  ratios = []
+  until = time.perf_counter() + seconds
+  while time.perf_counter() < until or len(ratios) < LEAST_RATIOS:
+    # Who goes first changes too.
+    for way in (0, 1, 1, 0) if len(ratios) % 2 else (1, 0, 0, 1):
+      turns[way].append(ways[way].seconds_a_step())
+    ratios.append(sum(turns[1][-2:]) / sum(turns[0][-2:]))
+  return Comparison(ratios, (1 / statistics.median(turns[0]), 1 / statistics.median(turns[1])))
+
+
+def measure(net: Net, files: dict[str, list[str]], *, seconds: float) -> dict[str, Any]:
+  """The real input against a constant batch; and the parts of a step."""
   feed = mixing.feed(net.mixture, files, trained_columns(net), batch_size=BATCH, seed=1, engine="memory")
   batch = next(iter(feed.dataset))
   still = start(net, SETTINGS, constant(batch))
   # The same loop, hence the same compiled function; the elements have the same shapes.
   real = dataclasses.replace(still, iterator=still.loop.iterate(feed.dataset))
-  real.steps_per_s(0.5)
-  speeds: dict[str, list[float]] = {"real": [], "constant": []}
-  for number in range(rounds):
-    # Who goes first changes, so that a drift of the machine favours neither.
-    for name, watch in [("real", real), ("constant", still)][:: 1 if number % 2 else -1]:
-      speeds[name].append(watch.steps_per_s(seconds))
-  best = {name: max(values) for name, values in speeds.items()}
-  efficiency = best["real"] / best["constant"]
+  real.seconds_a_step()
+  found = compare(real, still, seconds=seconds)
   return {
-    "efficiency": efficiency,
-    "rounds": speeds,
-    "steps_per_s": best,
-    "cpu_share": input_cpu_share(still.loop, batch, feed.dataset, seconds=seconds),
-    "parts": parts(still.loop, batch, efficiency=efficiency, seconds=seconds),
+    "found": found,
+    "cpu_share": input_cpu_share(still.loop, batch, feed.dataset, seconds=seconds / 8),
+    "parts": parts(still.loop, batch, efficiency=found.median, seconds=seconds / 8),
+    "batch": batch,
   }
 
 
@@ -218,44 +256,50 @@ def _cpu_seconds(call: Callable[[], Any], steps: int, seconds: float) -> float:
   return (time.process_time() - spent) / (calls * steps)
 
 
-def measure_settings(net: Net, batch: Any, *, seconds: float, rounds: int) -> dict[str, float]:
-  """Steps/s of each variant on one constant batch; the best of the rounds, in turn."""
-  watches = {
-    name: start(net, dataclasses.replace(SETTINGS, **changed), constant(batch))
-    for name, changed in VARIANTS.items()
+def measure_settings(net: Net, batch: Any, *, seconds: float) -> dict[str, Comparison]:
+  """Each variant against the settings as chosen, on one constant batch.
+
+  Left out are numbers of steps a call that make no difference where a step takes half a second.
+  """
+  chosen = start(net, SETTINGS, constant(batch))
+  found = {}
+  for name, changed in VARIANTS.items():
+    variant = start(net, dataclasses.replace(SETTINGS, **changed), constant(batch))
+    if "steps_per_execution" not in changed or variant.chunk != chosen.chunk:
+      found[name] = compare(variant, chosen, seconds=seconds)
+  return found
+
+
+def report(net: Net, found: Comparison) -> dict[str, Any]:
+  """The figures of one net for the last line."""
+  return {
+    f"input_efficiency_{net.name}": round(found.median, 4),
+    f"input_efficiency_interval_{net.name}": [round(edge, 4) for edge in found.interval],
+    f"steps_per_s_{net.name}": round(found.steps_per_s[0], 2),
+    f"constant_steps_per_s_{net.name}": round(found.steps_per_s[1], 2),
   }
-  found: dict[str, list[float]] = {name: [] for name in watches}
-  for _ in range(rounds):
-    for name, watch in watches.items():
-      found[name].append(watch.steps_per_s(seconds))
-  return {name: max(values) for name, values in found.items()}
 
 
 def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-  parser.add_argument("--seconds", type=float, default=4.0, help="a way's turn")
-  parser.add_argument("--rounds", type=int, default=5)
+  parser.add_argument("--seconds", type=float, default=60.0, help="a comparison's")
+  parser.add_argument("--nets", nargs="+", default=[net.name for net in MTCNN.nets])
   parser.add_argument("--settings", action="store_true", help="also compare settings")
   options = parser.parse_args()
   line: dict[str, Any] = {}
   print(f"{devices.choose(SETTINGS).reason}; {os.cpu_count()} cores; {BATCH} examples a batch", flush=True)
   with tempfile.TemporaryDirectory() as folder:
-    for net in MTCNN.nets:
-      files = write_files(folder, net)
-      found = measure(net, files, seconds=options.seconds, rounds=options.rounds)
-      line[f"input_efficiency_{net.name}"] = round(found["efficiency"], 4)
-      line[f"steps_per_s_{net.name}"] = round(found["steps_per_s"]["real"], 2)
-      line[f"constant_steps_per_s_{net.name}"] = round(found["steps_per_s"]["constant"], 2)
-      line[f"input_cpu_share_{net.name}"] = round(found["cpu_share"], 4)
-      line[f"parts_{net.name}"] = {name: round(share, 3) for name, share in found["parts"].items()}
-      for name, speeds in found["rounds"].items():
-        print(f"{net.name} {name:8} steps/s by round", *(f"{each:.2f}" for each in speeds), flush=True)
+    for net in (net for net in MTCNN.nets if net.name in options.nets):
+      figures = measure(net, write_files(folder, net), seconds=options.seconds)
+      found: Comparison = figures["found"]
+      line |= report(net, found)
+      line[f"input_cpu_share_{net.name}"] = round(figures["cpu_share"], 4)
+      line[f"parts_{net.name}"] = {name: round(share, 3) for name, share in figures["parts"].items()}
+      print(f"{net.name} ratios", *(f"{each:.3f}" for each in sorted(found.ratios)), flush=True)
       if options.settings:
-        feed = mixing.feed(net.mixture, files, trained_columns(net), batch_size=BATCH, seed=1)
-        batch = next(iter(feed.dataset))
-        speeds = measure_settings(net, batch, seconds=options.seconds, rounds=options.rounds)
-        for name, speed in speeds.items():
-          print(f"  {name:16} {speed:8.2f} steps/s  {speed / speeds['as chosen']:.3f}", flush=True)
+        for name, each in measure_settings(net, figures["batch"], seconds=options.seconds / 3).items():
+          low, high = each.interval
+          print(f"  {name:16} x {each.median:.3f} ({low:.3f} to {high:.3f})", flush=True)
   print(json.dumps(line))
 
 
