@@ -84,6 +84,10 @@ bench-input: $(READY) ## examples/s of the input engines
 bench-train: $(READY) ## steps/s of training against a constant batch
 	@$(BIN)/python -m benchmarks.train
 
+.PHONY: bench-detect
+bench-detect: $(READY) ## photos/s of the detector, against mtcnn and facenet-pytorch
+	@$(BIN)/python -m benchmarks.detect
+
 .PHONY: clean
 clean: ## remove the environment and every run
 	rm -rf $(VENV) runs build dist *.egg-info
