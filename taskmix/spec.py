@@ -7,6 +7,7 @@ from it, in the modules named after them.
 """
 
 import dataclasses
+import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -40,6 +41,8 @@ class Column:
     geometry: what in the image a float32 column is, so that it follows when an
       augmentation moves the image: "box", as (box - crop) / side of four edges,
       or "points", as (point - corner) / side, x and y in turn.
+    slices: rising edges between which the evaluation is told apart: (40, 80)
+      makes "under 40", "40 to 80" (40 is in, 80 is not) and "80 and over".
   """
 
   __pydantic_config__ = _STRICT
@@ -51,6 +54,7 @@ class Column:
   high: float | None = None
   classes: tuple[str, ...] = ()
   geometry: Literal["", "box", "points"] = ""
+  slices: tuple[float, ...] = ()
 
   def __post_init__(self):
     _require_name(self.name, "column")
@@ -62,6 +66,26 @@ class Column:
       raise ValueError(
         f"column {self.name!r}: classes belong to an int64 scalar, not to {self.dtype} {self.shape}"
       )
+    if self.slices and (self.shape or self.dtype not in ("int64", "float32")):
+      raise ValueError(
+        f"column {self.name!r}: slices belong to a number an example, not to {self.dtype} {self.shape}"
+      )
+    if list(self.slices) != sorted(set(self.slices)):
+      raise ValueError(f"column {self.name!r}: the edges of its slices must rise, not {self.slices}")
+
+  @property
+  def slice_names(self) -> tuple[str, ...]:
+    """What the slices are called, from low to high: one more than edges."""
+    edges = [f"{edge:g}" for edge in self.slices]
+    if not edges:
+      return ()
+    between = (f"{low} to {high}" for low, high in itertools.pairwise(edges))
+    return (f"under {edges[0]}", *between, f"{edges[-1]} and over")
+
+  @property
+  def slice_column(self) -> str:
+    """The column of the evaluation that holds an example's slice name."""
+    return f"{self.name}_slice"
 
   @property
   def size(self) -> int:
@@ -180,7 +204,14 @@ class Loss:
 class Bound:
   """A limit on one metric of a task that a blessed model must keep.
 
-  At least one of `min` and `max` is given; both are inclusive.
+  At least one of the limits is given; `min` and `max` are inclusive.
+
+  Attributes:
+    metric: one of the task's.
+    min, max: of its value over all eval samples that label the task.
+    max_worsening: by how much it may be worse than that of the last blessed
+      model, on the same samples; None compares with no other model. A metric
+      with a `max` alone is better when lower, any other when higher.
   """
 
   __pydantic_config__ = _STRICT
@@ -188,14 +219,25 @@ class Bound:
   metric: str
   min: float | None = None
   max: float | None = None
+  max_worsening: float | None = None
 
   def __post_init__(self):
     if self.min is None and self.max is None:
       raise ValueError(f"bound on {self.metric!r}: give min, max or both")
+    if self.max_worsening is not None and not self.max_worsening >= 0:
+      raise ValueError(f"bound on {self.metric!r}: max_worsening must be 0 or more, not {self.max_worsening}")
+
+  @property
+  def higher_is_better(self) -> bool:
+    return self.min is not None
+
+  def worsening(self, value: float, baseline: float) -> float:
+    """How much worse `value` is than the baseline's: negative where it is better."""
+    return baseline - value if self.higher_is_better else value - baseline
 
   @property
   def limits(self) -> str:
-    """In words: "at least 0.8", "at most 0.2"."""
+    """`min` and `max` in words: "at least 0.8", "at most 0.2"."""
     low = [] if self.min is None else [f"at least {self.min:g}"]
     high = [] if self.max is None else [f"at most {self.max:g}"]
     return " and ".join([*low, *high])

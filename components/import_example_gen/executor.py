@@ -1,5 +1,6 @@
 """The work of ImportExampleGen."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -9,7 +10,7 @@ from tfx.types import artifact_utils
 from taskmix.examples import storage
 from taskmix.examples.manifest import MANIFEST, Manifest, read_manifest, require_whole
 from taskmix.sources.files import join
-from taskmix.spec import Net, from_json, to_json
+from taskmix.spec import Column, Net, from_json
 
 
 class Executor(base_executor.BaseExecutor):
@@ -56,7 +57,7 @@ def require_same_examples(net: Net, folder: str) -> Manifest:
   manifest = read_manifest(folder)
   made = from_json(Net, json.dumps(manifest.net))
   aspects = {
-    "columns": ([to_json(c) for c in made.columns], [to_json(c) for c in net.columns]),
+    "columns": (_held(made), _held(net)),
     "kinds": (_rules(made), _rules(net)),
     "recipe": (made.recipe, net.recipe),
   }
@@ -67,6 +68,11 @@ def require_same_examples(net: Net, folder: str) -> Manifest:
       f"{net.name!r}; convert again, or take the net that it was made for"
     )
   return manifest
+
+
+def _held(net: Net) -> list[Column]:
+  """The columns by what an example holds; how an evaluation tells them apart does not count."""
+  return [dataclasses.replace(column, slices=()) for column in net.columns]
 
 
 def _rules(net: Net) -> list[tuple]:

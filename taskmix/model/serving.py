@@ -2,7 +2,8 @@
 
     serving_default    image uint8 [n, h, w, c]           -> {task: output}
     serve_examples     serialized tf.Examples, string [n] -> {task: output}
-    transform_features serialized tf.Examples, string [n] -> Transform's masks, for TFMA
+    transform_features serialized tf.Examples, string [n] -> for TFMA: Transform's masks,
+                                                             and the name of each column's slice
 
 A task with classes answers their probabilities, [n, n_classes]; another its
 value in the target's own unit, [n, *shape]: what Transform standardized is
@@ -24,7 +25,7 @@ import tensorflow as tf
 
 from taskmix.mixing.parse import feature_spec
 from taskmix.model.build import build
-from taskmix.spec import IMAGE, Net
+from taskmix.spec import IMAGE, Column, Net
 from taskmix.transform import Affine, standardization
 
 SERVE_IMAGES = "serving_default"
@@ -120,7 +121,25 @@ class _Served(tf.Module):
     # The masks alone: TFMA takes a column of this signature for the raw one of the
     # same name, and a standardized target would be compared with an answer in the
     # target's own unit.
-    return {task.mask: columns[task.mask] for task in self._trained.net.tasks}
+    net = self._trained.net
+    masks = {task.mask: columns[task.mask] for task in net.tasks}
+    return {
+      **masks,
+      **{each.slice_column: slice_names(each, raw[each.name]) for each in net.columns if each.slices},
+    }
+
+
+def slice_names(column: Column, values: Any) -> Any:
+  """The name of the column's slice that each value is in: string [n].
+
+  Args:
+    column: with slices.
+    values: number [n].
+  """
+  edges = tf.constant(column.slices, tf.float32)
+  # side="right": a value on an edge belongs to the slice above it.
+  places = tf.searchsorted(edges, tf.cast(tf.reshape(values, [-1]), tf.float32), side="right")
+  return tf.gather(tf.constant(column.slice_names), places)
 
 
 def export(

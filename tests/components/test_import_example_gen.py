@@ -50,6 +50,11 @@ def test_another_ratio_takes_the_same_shards(converted, tmp_path):
   run(even, converted, tmp_path / "7")
 
 
+def test_other_slices_take_the_same_shards(converted, tmp_path):
+  context = tuple(dataclasses.replace(column, slices=()) for column in NET.context)
+  run(dataclasses.replace(NET, context=context), converted, tmp_path / "7")
+
+
 @pytest.mark.parametrize(
   ("net", "what"),
   [

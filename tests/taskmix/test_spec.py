@@ -87,6 +87,11 @@ def test_a_task_with_an_unknown_kind_names_the_known_ones():
     (lambda: Column("a", "float32", (0,)), "shape"),
     (lambda: Column("a", "float32", low=2, high=1), "above"),
     (lambda: Column("a", "float32", classes=("x",)), "classes"),
+    (lambda: Column("a", "float32", (2,), slices=(1,)), "slices"),
+    (lambda: Column("a", "string", slices=(1,)), "slices"),
+    (lambda: Column("a", "float32", slices=(2, 1)), "rise"),
+    (lambda: spec.Bound("m"), "give min, max"),
+    (lambda: spec.Bound("m", min=0, max_worsening=-1), "max_worsening"),
     (lambda: SampleKind("a", 0), "share"),
     (lambda: SampleKind("a", 1, 0.5), "both"),
     (lambda: SampleKind("a", 1, 0.7, 0.5), "max_iou"),
@@ -107,3 +112,13 @@ def test_a_task_with_an_unknown_kind_names_the_known_ones():
 def test_a_value_that_makes_no_sense_is_refused_at_once(make, message):
   with pytest.raises(ValueError, match=message):
     make()
+
+
+def test_slices_are_named_by_their_edges():
+  assert Column("a", "float32", slices=(20, 40.5)).slice_names == ("under 20", "20 to 40.5", "40.5 and over")
+  assert Column("a", "float32").slice_names == ()
+
+
+def test_worse_is_lower_unless_only_a_maximum_is_given():
+  assert spec.Bound("accuracy", min=0.8, max=1).worsening(0.75, 0.8) == pytest.approx(0.05)
+  assert spec.Bound("error", max=0.2).worsening(0.75, 0.8) == pytest.approx(-0.05)

@@ -10,6 +10,7 @@ import tensorflow_transform as tft
 from taskmix.model import serving
 from taskmix.model.build import build
 from taskmix.nets.mtcnn import PNET, RNET
+from taskmix.spec import Column
 from taskmix.transform import standardization
 
 
@@ -90,14 +91,28 @@ def test_examples_are_answered_as_their_images(exported, images, write_examples,
     np.testing.assert_allclose(by_example[name], value, atol=1e-6)
 
 
-def test_transform_features_are_the_masks_alone_so_that_labels_stay_in_their_own_unit(exported, pnet_data):
+def test_transform_features_hold_no_label_so_that_labels_stay_in_their_own_unit(exported, pnet_data):
   loaded = tf.saved_model.load(exported[0])
   pattern = tf.io.gfile.glob(pnet_data.raw["train-pos"])
   examples = tf.constant(list(tf.data.TFRecordDataset(pattern).take(5).as_numpy_iterator()))
   columns = loaded.signatures["transform_features"](examples=examples)
   assert columns["face_mask"].numpy().tolist() == [1.0] * 5
   assert columns["landmark_mask"].numpy().tolist() == [0.0] * 5
-  assert set(columns) == {"face_mask", "box_mask", "landmark_mask"}
+  assert set(columns) == {"face_mask", "box_mask", "landmark_mask", "face_size_slice"}
+
+
+def test_a_value_on_an_edge_belongs_to_the_slice_above():
+  column = Column("size", "float32", slices=(20.0, 40.0, 80.5))
+  names = serving.slice_names(column, tf.constant([0.0, 19.9, 20.0, 39.9, 40.0, 80.5, 1e9]))
+  assert [name.decode() for name in names.numpy()] == [
+    "under 20",
+    "under 20",
+    "20 to 40",
+    "20 to 40",
+    "40 to 80.5",
+    "80.5 and over",
+    "80.5 and over",
+  ]
 
 
 def test_an_example_needs_no_more_than_its_image(exported):
