@@ -10,6 +10,52 @@ import numpy as np
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png")
 
 
+class SavedDetector:
+  """A detector's SavedModel, called as `taskmix.faces.cascade.Detector` is.
+
+  Attributes:
+    folder: of the SavedModel.
+    options: the defaults stored in it.
+  """
+
+  def __init__(self, model: str | pathlib.Path):
+    """Loads it.
+
+    Args:
+      model: its folder, or one with versions in it, of which the latest is taken.
+
+    Raises:
+      ValueError: if there is none, or it is no detector.
+    """
+    import tensorflow as tf
+
+    from taskmix.faces import cascade
+
+    self.folder = latest_version(model)
+    self.options = cascade.read_options(self.folder)
+    # Signatures do not keep what they were loaded with alive.
+    self._loaded = tf.saved_model.load(str(self.folder))
+    self._detect = self._loaded.signatures["detect_image_with_options"]
+
+  def __call__(self, photo: Any, options: Any = None) -> dict[str, np.ndarray]:
+    """Boxes, scores and landmarks of a uint8 [h, w, 3] RGB photo, best first.
+
+    Args:
+      photo: an array or tensor.
+      options: `taskmix.faces.cascade.Options`; None takes those stored.
+    """
+    import tensorflow as tf
+
+    options = options or self.options
+    found = self._detect(
+      image=tf.convert_to_tensor(photo),
+      thresholds=tf.constant(options.thresholds, tf.float32),
+      min_face=tf.constant(options.min_face, tf.float32),
+      factor=tf.constant(options.factor, tf.float32),
+    )
+    return {name: value.numpy() for name, value in found.items()}
+
+
 def detect_photos(
   model: str | pathlib.Path,
   photos: Sequence[str | pathlib.Path],
@@ -101,21 +147,13 @@ def latest_version(model: str | pathlib.Path) -> pathlib.Path:
 def _answers(
   folder: pathlib.Path, files: list[pathlib.Path], options: Any, drawn: dict[pathlib.Path, pathlib.Path]
 ) -> Iterator[dict[str, Any]]:
-  import tensorflow as tf
-
-  loaded = tf.saved_model.load(str(folder))
-  signature = loaded.signatures["detect_image_with_options"]
-  asked = {
-    "thresholds": tf.constant(options.thresholds, tf.float32),
-    "min_face": tf.constant(options.min_face, tf.float32),
-    "factor": tf.constant(options.factor, tf.float32),
-  }
+  detector = SavedDetector(folder)
   for file in files:
     photo = _decoded(file)
     if isinstance(photo, str):
       yield {"photo": str(file), "error": photo}
       continue
-    found = {name: value.numpy() for name, value in signature(image=photo, **asked).items()}
+    found = detector(photo, options)
     if file in drawn:
       _draw(photo.numpy(), found, drawn[file])
     yield _answer(file, photo.shape, found)

@@ -4,6 +4,8 @@ Faces, Found (one a photo) -> matching.match -> Matches
   curves.precision_recall, average_precision, recall_by_size
   roc.fddb_roc             landmarks.landmark_errors
 wider.read_val_lists: the official easy, medium and hard lists
+
+held_out.held_out (photos and truth of a run) -> judgement.judge -> plots.draw_curves
 """
 
 from taskmix.faces.detection_evaluation.curves import (

@@ -11,7 +11,6 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from taskmix.faces import geometry
 from taskmix.faces.detection_evaluation.matching import Faces, Found
@@ -71,6 +70,9 @@ def fddb_roc(truth: Sequence[Faces], found: Sequence[Found], *, min_iou: float =
 
 def _counts(iou: np.ndarray, faces: Faces, min_iou: float) -> np.ndarray:
   """False positives, pairs, and the sum of their overlaps: float64 [3]."""
+  # Loaded here: a pipeline's launcher imports this package for its policy alone.
+  from scipy.optimize import linear_sum_assignment
+
   overlap = np.where(iou > min_iou, iou, 0)
   rows, columns = linear_sum_assignment(-overlap)
   paired = overlap[rows, columns] > 0

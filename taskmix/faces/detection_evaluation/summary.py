@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from taskmix.faces.detection_evaluation.curves import average_precision, precision_recall, recall_by_size
-from taskmix.faces.detection_evaluation.landmarks import landmark_errors
+from taskmix.faces.detection_evaluation.landmarks import LandmarkErrors, landmark_errors
 from taskmix.faces.detection_evaluation.matching import FALSE, HIT, Faces, Found, match
 from taskmix.faces.detection_evaluation.roc import fddb_roc
 from taskmix.faces.detection_evaluation.wider import WIDER_STEPS
@@ -17,6 +17,9 @@ MIN_SIDE = 20.0
 
 # Points kept of each curve.
 _CURVE_POINTS = 200
+
+# Where the cumulative curve of landmark errors is read: up to twice a failure.
+_ERROR_LIMITS = np.linspace(0, 0.2, 41)
 
 
 def evaluate(
@@ -63,7 +66,6 @@ def evaluate(
   roc = fddb_roc(counted, detections, min_iou=min_iou)
   errors = landmark_errors(counted, detections, matches)
   outcome = np.concatenate([np.zeros(0, np.int8), *(each.outcome for each in matches)])
-  limits = np.linspace(0, 0.2, 41)
   return _plain(
     {
       "photos": len(truth),
@@ -83,12 +85,19 @@ def evaluate(
         discrete=roc.discrete,
         continuous=roc.continuous,
       ),
-      "landmarks": {
-        "faces": len(errors.errors),
-        "mean_error": errors.mean,
-        "failure_rate": errors.failure_rate,
-        "cumulative": {"error": limits, "share": errors.cumulative(limits)},
-      },
+      "landmarks": landmark_summary(errors),
+    }
+  )
+
+
+def landmark_summary(errors: LandmarkErrors) -> dict[str, Any]:
+  """Mean, failures and the cumulative curve; NaN becomes None."""
+  return _plain(
+    {
+      "faces": len(errors.errors),
+      "mean_error": errors.mean,
+      "failure_rate": errors.failure_rate,
+      "cumulative": {"error": _ERROR_LIMITS, "share": errors.cumulative(_ERROR_LIMITS)},
     }
   )
 

@@ -1,0 +1,1 @@
+"""Judges a detector on held-out photos and blesses it, or says why not."""
