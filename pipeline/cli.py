@@ -40,6 +40,7 @@ def run(
     pathlib.Path | None, typer.Option(help="The data folder; the config's own by default.")
   ] = None,
   runs: Annotated[pathlib.Path, typer.Option(help="Where run folders go.")] = pathlib.Path("runs"),
+  net: Annotated[str, typer.Option(help="Run a part: up to this net, and push nothing.")] = "",
   debug: Debug = False,
 ) -> None:
   """Run a whole pipeline on this machine; what is done already comes from the cache.
@@ -47,6 +48,8 @@ def run(
   Examples:
 
       taskmix run --config demo
+
+      taskmix run --config demo --net pnet
 
       taskmix run --config faces --data my_photos
   """
@@ -57,7 +60,7 @@ def run(
   try:
     loaded = load_config(config)
     folder = RunFolder((runs / loaded.name).resolve())
-    summary = pipeline_run.run(loaded, data=data or REPOSITORY / loaded.data, folder=folder)
+    summary = pipeline_run.run(loaded, data=data or REPOSITORY / loaded.data, folder=folder, through=net)
   except KeyboardInterrupt:
     typer.echo("\nInterrupted. The same command goes on from what was done.", err=True)
     raise SystemExit(INTERRUPTED) from None
@@ -67,7 +70,7 @@ def run(
     _fail(error, code=UNUSABLE, debug=debug)
   from pipeline import summary as summaries
 
-  typer.echo(summaries.text(loaded.net, summary))
+  typer.echo(summaries.text(summary))
   if not summary.blessed:
     raise SystemExit(REFUSED)
 
@@ -79,6 +82,7 @@ def convert(
   config: Annotated[
     str, typer.Option(help="A config's name, or a Python file that defines CONFIG.")
   ] = "demo",
+  net: Annotated[str, typer.Option(help="Which of the config's nets; its first by default.")] = "",
   data: Annotated[str, typer.Option(help="The data folder; the config's own by default.")] = "",
   runner: Annotated[str, typer.Option(help="Beam's name of a runner.")] = "DirectRunner",
   overwrite: Annotated[
@@ -103,7 +107,7 @@ def convert(
   with _plain_errors(debug=debug):
     loaded = load_config(config)
     convert_command(
-      loaded.net,
+      loaded.through(net or loaded.nets[0].name)[-1].net,
       data=data or str(REPOSITORY / loaded.data),
       output=output,
       conversion=loaded.conversion,

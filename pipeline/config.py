@@ -1,4 +1,4 @@
-"""What one run is: a net, its data, and the settings of each step."""
+"""What one run is: nets, their data, and the settings of each step."""
 
 import dataclasses
 import difflib
@@ -9,6 +9,7 @@ import pkgutil
 
 import pydantic
 
+from taskmix.faces.mining import Mining
 from taskmix.gates import GatePolicy
 from taskmix.gates.policy import require_columns
 from taskmix.serving.policy import ServingPolicy
@@ -18,14 +19,44 @@ REPOSITORY = pathlib.Path(__file__).parent.parent
 
 
 @dataclasses.dataclass(frozen=True)
+class Stage:
+  """A net, and how it is trained.
+
+  Attributes:
+    net: with its sources.
+    training: of the net.
+  """
+
+  __pydantic_config__ = pydantic.ConfigDict(extra="forbid")
+
+  net: Net
+  training: Training
+
+  def __post_init__(self):
+    net = self.net
+    if not net.sources:
+      raise ValueError(f"net {net.name!r} has no sources")
+    given = {kind for source in net.sources for kind in source.kinds}
+    missing = [kind for kind in net.mixture.names if kind not in given]
+    if missing:
+      raise ValueError(f"net {net.name!r}: no source gives the kind {', '.join(missing)}")
+    # Found here, on the launcher, rather than an hour later in the Trainer.
+    net.mixture.counts(self.training.batch_size)
+
+
+@dataclasses.dataclass(frozen=True)
 class Config:
   """Everything that decides a run's result.
 
+  One stage trains a net and pushes it. Several are a cascade: each net is trained
+  on what the blessed ones before it take for faces, and what is pushed is the
+  detector that they make together.
+
   Attributes:
     name: names the run folder.
-    net: with its sources.
-    training: of the net.
+    stages: the nets, in the order in which they see a photo; at most three.
     conversion: of photos to examples.
+    mining: what the nets before a stage are asked for.
     gate: what the ExampleGate lets pass.
     serving: what the ServingCheck asks, and its budgets.
     keep_versions: pushed versions that stay.
@@ -35,24 +66,42 @@ class Config:
   __pydantic_config__ = pydantic.ConfigDict(extra="forbid")
 
   name: str
-  net: Net
-  training: Training
+  stages: tuple[Stage, ...]
   conversion: Conversion = Conversion()
+  mining: Mining = Mining()
   gate: GatePolicy = GatePolicy()
   serving: ServingPolicy = ServingPolicy()
   keep_versions: int = 5
   data: str = "demo"
 
   def __post_init__(self):
-    if not self.net.sources:
-      raise ValueError(f"config {self.name!r}: its net {self.net.name!r} has no sources")
-    given = {kind for source in self.net.sources for kind in source.kinds}
-    missing = [kind for kind in self.net.mixture.names if kind not in given]
-    if missing:
-      raise ValueError(f"config {self.name!r}: no source gives the kind {', '.join(missing)}")
-    require_columns(self.gate, self.net)
-    # Found here, on the launcher, rather than an hour later in the Trainer.
-    self.net.mixture.counts(self.training.batch_size)
+    if not 1 <= len(self.stages) <= 3:
+      raise ValueError(f"config {self.name!r}: one to three stages, not {len(self.stages)}")
+    names = [net.name for net in self.nets]
+    if len(set(names)) < len(names):
+      raise ValueError(f"config {self.name!r}: every net needs a name of its own, not {', '.join(names)}")
+    for net in self.nets:
+      require_columns(self.gate, net)
+
+  @property
+  def nets(self) -> tuple[Net, ...]:
+    return tuple(stage.net for stage in self.stages)
+
+  def through(self, net: str) -> tuple[Stage, ...]:
+    """The stages up to that of `net`; all for "".
+
+    Raises:
+      ValueError: if no stage has it.
+    """
+    names = [each.name for each in self.nets]
+    if net and net not in names:
+      raise ValueError(f"config {self.name!r} has no net {net!r}; there is {', '.join(names)}")
+    return self.stages[: names.index(net) + 1] if net else self.stages
+
+
+def node_id(component: str, net: Net) -> str:
+  """The id of a net's component in a pipeline: "Trainer-pnet"."""
+  return f"{component}-{net.name}"
 
 
 def config_names() -> list[str]:

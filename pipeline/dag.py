@@ -3,9 +3,12 @@
 Importing this imports TFX (tens of seconds), so the command line does it late.
 """
 
+import dataclasses
 import hashlib
 import importlib
 import pathlib
+from collections.abc import Sequence
+from typing import Any
 
 from tfx.components import (
   Evaluator,
@@ -15,136 +18,247 @@ from tfx.components import (
   Transform,
 )
 from tfx.components.schema_gen.import_schema_gen.component import ImportSchemaGen
+from tfx.dsl.components.base.base_node import BaseNode
 from tfx.dsl.components.common.resolver import Resolver
 from tfx.orchestration import metadata
 from tfx.orchestration import pipeline as tfx_pipeline
 from tfx.proto import trainer_pb2, transform_pb2
 from tfx.types import standard_artifacts
-from tfx.types.channel import Channel
+from tfx.types.channel import BaseChannel, Channel
 
 import taskmix
 from components.baseline import LastOtherBlessedModel
+from components.cascade_assembler.component import CascadeAssembler
 from components.crop_example_gen.component import CropExampleGen
 from components.example_gate.blessed import LastBlessedStatistics
 from components.example_gate.component import ExampleGate
+from components.hard_example_gen.component import HardExampleGen
+from components.model_gate.component import ModelGate
 from components.model_pusher.component import ModelPusher
 from components.serving_check.component import ServingCheck
-from pipeline.config import REPOSITORY, Config
-from pipeline.folders import RunFolder
+from pipeline.config import REPOSITORY, Config, node_id
+from pipeline.folders import DETECTOR, RunFolder
 from taskmix import evaluation, keys
-from taskmix.spec import Net, split_name, to_json
+from taskmix.examples.listing import sample_photos
+from taskmix.faces.cascade import Options
+from taskmix.spec import Net, Training, split_name, to_json
 
 
-def create_pipeline(config: Config, *, data: str, folder: RunFolder) -> tfx_pipeline.Pipeline:
+def create_pipeline(
+  config: Config, *, data: str, folder: RunFolder, through: str = ""
+) -> tfx_pipeline.Pipeline:
   """The whole run of `config`, from annotated photos to a pushed SavedModel.
 
   Args:
-    config: the net and every setting.
+    config: the nets and every setting.
     data: absolute path of the data folder.
     folder: where metadata, artifacts, checkpoints and pushed models go.
+    through: name of the last net wanted, which leaves out what follows it; ""
+      runs everything.
 
   Raises:
-    ValueError: if the data folder or the net's schema is not there.
+    ValueError: if the data folder or a net's schema is not there.
   """
-  net = config.net
-  examples = CropExampleGen(net=net, conversion=config.conversion, data_root=data)
-  statistics = StatisticsGen(examples=examples.outputs["examples"])
-  schema = ImportSchemaGen(schema_file=str(schema_path(net)))
-  validator = ExampleValidator(statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"])
-  blessed_statistics = last_blessed_statistics() if config.gate.drift else None
-  gate = ExampleGate(
-    examples.outputs["examples"],
-    statistics=statistics.outputs["statistics"],
-    anomalies=validator.outputs["anomalies"],
-    net=net,
-    policy=config.gate,
-    blessed_statistics=blessed_statistics.outputs["statistics"] if blessed_statistics else None,
-    reports=str(folder.root / "reports"),
-  )
-  train_splits = [split_name("train", kind) for kind in net.mixture.names]
-  eval_splits = [split_name("eval", kind) for kind in net.mixture.names]
-  custom_config = {"net": net.to_json(), "code": code_fingerprint(net)}
-  transform = Transform(
-    examples=examples.outputs["examples"],
-    schema=schema.outputs["schema"],
-    preprocessing_fn="taskmix.transform.preprocessing_fn",
-    splits_config=transform_pb2.SplitsConfig(analyze=train_splits, transform=[*train_splits, *eval_splits]),
-    custom_config=custom_config,
-    # StatisticsGen has described the same columns already.
-    disable_statistics=True,
-  )
-  transform.add_upstream_node(gate)
-  trainer = Trainer(
-    run_fn="taskmix.model.training.run_fn",
-    examples=transform.outputs["transformed_examples"],
-    transform_graph=transform.outputs["transform_graph"],
-    schema=schema.outputs["schema"],
-    train_args=trainer_pb2.TrainArgs(splits=train_splits),
-    eval_args=trainer_pb2.EvalArgs(splits=eval_splits),
-    custom_config={
-      **custom_config,
-      "training": to_json(config.training),
-      "checkpoint_dir": str(folder.checkpoints / net.name),
-    },
-  )
-  baseline = Resolver(
-    strategy_class=LastOtherBlessedModel,
-    model=Channel(type=standard_artifacts.Model),
-    model_blessing=Channel(type=standard_artifacts.ModelBlessing),
-    candidate=trainer.outputs["model"],
-  ).with_id("latest_blessed_model")
-  evaluator = Evaluator(
-    examples=examples.outputs["examples"],
-    example_splits=eval_splits,
-    model=trainer.outputs["model"],
-    baseline_model=baseline.outputs["model"],
-    eval_config=evaluation.eval_config(net),
-    schema=schema.outputs["schema"],
-  )
-  serving = ServingCheck(
-    trainer.outputs["model"], examples.outputs["examples"], name=net.name, policy=config.serving
-  )
-  pusher = ModelPusher(
-    trainer.outputs["model"],
-    name=net.name,
-    push_directory=str(folder.serving / net.name),
-    model_blessing=evaluator.outputs["blessing"],
-    infra_blessing=serving.outputs["blessing"],
-    evaluation=evaluator.outputs["evaluation"],
-    net=net,
-    lineage={"config": config.name},
-    keep=config.keep_versions,
-  )
+  nodes: list[BaseNode] = []
+  trained: list[_Trained] = []
+  stages = config.through(through)
+  for stage in stages:
+    trained.append(_Stage(config, stage.net, stage.training, data, folder).add_to(nodes, trained))
+  if len(config.stages) == 1:
+    nodes += _push_net(config, trained[0], folder)
+  elif len(stages) == len(config.stages):
+    nodes += _push_detector(config, trained, data, folder)
   return tfx_pipeline.Pipeline(
     pipeline_name=config.name,
     pipeline_root=str(folder.artifacts),
     metadata_connection_config=metadata.sqlite_metadata_connection_config(str(folder.metadata)),
     enable_cache=True,
-    components=[
-      examples,
-      statistics,
-      schema,
-      validator,
-      *([blessed_statistics] if blessed_statistics else []),
-      gate,
-      transform,
-      trainer,
-      baseline,
-      evaluator,
-      serving,
-      pusher,
-    ],
+    components=nodes,
   )
 
 
-def last_blessed_statistics() -> Resolver:
+@dataclasses.dataclass(frozen=True)
+class _Trained:
+  """A stage's channels that others read; `passed` is its last gate."""
+
+  net: Net
+  examples: BaseChannel
+  model: BaseChannel
+  blessing: BaseChannel
+  evaluation: BaseChannel
+  passed: BaseNode | None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Stage:
+  """The nodes of one net, from photos to its blessing."""
+
+  config: Config
+  net: Net
+  training: Training
+  data: str
+  folder: RunFolder
+
+  def add_to(self, nodes: list[BaseNode], before: Sequence[_Trained]) -> _Trained:
+    """Adds the nodes in their order; `before` are the stages whose nets find hard examples."""
+
+    def add(component: BaseNode) -> Any:
+      nodes.append(component.with_id(node_id(component.id, self.net)))
+      return component
+
+    net, config = self.net, self.config
+    examples = add(self._example_gen(before)).outputs["examples"]
+    statistics = add(StatisticsGen(examples=examples)).outputs["statistics"]
+    schema = add(ImportSchemaGen(schema_file=str(schema_path(net)))).outputs["schema"]
+    anomalies = add(ExampleValidator(statistics=statistics, schema=schema)).outputs["anomalies"]
+    blessed_statistics = add(_last_blessed_statistics(net)) if config.gate.drift else None
+    gate = add(
+      ExampleGate(
+        examples,
+        statistics=statistics,
+        anomalies=anomalies,
+        net=net,
+        policy=config.gate,
+        blessed_statistics=blessed_statistics.outputs["statistics"] if blessed_statistics else None,
+        reports=str(self.folder.root / "reports"),
+      )
+    )
+    transform = add(self._transform(examples, schema))
+    transform.add_upstream_node(gate)
+    model = add(self._trainer(transform, schema)).outputs["model"]
+    baseline = add(_last_other_blessed_model(model, producer=node_id("Trainer", net)))
+    evaluator = add(
+      Evaluator(
+        examples=examples,
+        example_splits=self._splits("eval"),
+        model=model,
+        baseline_model=baseline.outputs["model"],
+        eval_config=evaluation.eval_config(net),
+        schema=schema,
+      )
+    )
+    blessing, judged = evaluator.outputs["blessing"], evaluator.outputs["evaluation"]
+    # A net on its own has the ModelPusher for a gate.
+    passed = add(ModelGate(blessing, judged, net=net)) if len(config.stages) > 1 else None
+    return _Trained(net, examples, model, blessing, judged, passed)
+
+  def _example_gen(self, before: Sequence[_Trained]) -> BaseNode:
+    config = self.config
+    if not before:
+      return CropExampleGen(net=self.net, conversion=config.conversion, data_root=self.data)
+    mining = HardExampleGen(
+      [stage.model for stage in before],
+      net=self.net,
+      conversion=config.conversion,
+      mining=config.mining,
+      data_root=self.data,
+    )
+    _after_gates(mining, before)
+    return mining
+
+  def _transform(self, examples: BaseChannel, schema: BaseChannel) -> Transform:
+    train = self._splits("train")
+    return Transform(
+      examples=examples,
+      schema=schema,
+      preprocessing_fn="taskmix.transform.preprocessing_fn",
+      splits_config=transform_pb2.SplitsConfig(analyze=train, transform=[*train, *self._splits("eval")]),
+      custom_config=self._custom_config(),
+      # StatisticsGen has described the same columns already.
+      disable_statistics=True,
+    )
+
+  def _trainer(self, transform: Transform, schema: BaseChannel) -> Trainer:
+    return Trainer(
+      run_fn="taskmix.model.training.run_fn",
+      examples=transform.outputs["transformed_examples"],
+      transform_graph=transform.outputs["transform_graph"],
+      schema=schema,
+      train_args=trainer_pb2.TrainArgs(splits=self._splits("train")),
+      eval_args=trainer_pb2.EvalArgs(splits=self._splits("eval")),
+      custom_config={
+        **self._custom_config(),
+        "training": to_json(self.training),
+        "checkpoint_dir": str(self.folder.checkpoints / self.net.name),
+      },
+    )
+
+  def _splits(self, phase: str) -> list[str]:
+    return [split_name(phase, kind) for kind in self.net.mixture.names]
+
+  def _custom_config(self) -> dict[str, str]:
+    return {"net": self.net.to_json(), "code": code_fingerprint(self.net)}
+
+
+def _push_net(config: Config, trained: _Trained, folder: RunFolder) -> list[BaseNode]:
+  """The check and the push of a net on its own."""
+  net = trained.net
+  serving = ServingCheck(trained.model, trained.examples, name=net.name, policy=config.serving)
+  pusher = ModelPusher(
+    trained.model,
+    name=net.name,
+    push_directory=str(folder.serving / net.name),
+    model_blessing=trained.blessing,
+    infra_blessing=serving.outputs["blessing"],
+    evaluation=trained.evaluation,
+    net=net,
+    lineage={"config": config.name},
+    keep=config.keep_versions,
+  )
+  return [serving, pusher]
+
+
+def _push_detector(
+  config: Config, trained: Sequence[_Trained], data: str, folder: RunFolder
+) -> list[BaseNode]:
+  """The assembly, the check and the push of a cascade."""
+  assembler = CascadeAssembler([stage.model for stage in trained], code=code_fingerprint(config.nets[0]))
+  _after_gates(assembler, trained)
+  detector = assembler.outputs["model"]
+  serving = ServingCheck(
+    detector,
+    name=DETECTOR,
+    photos=sample_photos(config.nets[0], data_root=data),
+    constants=dataclasses.asdict(Options()),
+    policy=config.serving,
+  )
+  pusher = ModelPusher(
+    detector,
+    name=DETECTOR,
+    push_directory=str(folder.serving / DETECTOR),
+    infra_blessing=serving.outputs["blessing"],
+    lineage={"config": config.name},
+    keep=config.keep_versions,
+  )
+  return [assembler, serving, pusher]
+
+
+def _after_gates(node: BaseNode, stages: Sequence[_Trained]) -> None:
+  """Lets the node wait for the gates of the nets that it is built on."""
+  for stage in stages:
+    assert stage.passed
+    node.add_upstream_node(stage.passed)
+
+
+def _last_blessed_statistics(net: Net) -> Resolver:
   """The node that finds what the gate measures drift from."""
   return Resolver(
     strategy_class=LastBlessedStatistics,
-    config={"statistics_gen": "StatisticsGen", "evaluator": "Evaluator"},
+    config={"statistics_gen": node_id("StatisticsGen", net), "evaluator": node_id("Evaluator", net)},
     statistics=Channel(type=standard_artifacts.ExampleStatistics),
     blessing=Channel(type=standard_artifacts.ModelBlessing),
   ).with_id("blessed_statistics")
+
+
+def _last_other_blessed_model(model: BaseChannel, *, producer: str) -> Resolver:
+  """The node that finds what a new model is compared with."""
+  return Resolver(
+    strategy_class=LastOtherBlessedModel,
+    config={"producer": producer},
+    model=Channel(type=standard_artifacts.Model),
+    model_blessing=Channel(type=standard_artifacts.ModelBlessing),
+    candidate=model,
+  ).with_id("latest_blessed_model")
 
 
 def schema_path(net: Net) -> pathlib.Path:

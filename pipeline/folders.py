@@ -3,6 +3,9 @@
 import dataclasses
 import pathlib
 
+# What a cascade is called where it is pushed.
+DETECTOR = "detector"
+
 
 @dataclasses.dataclass(frozen=True)
 class RunFolder:
@@ -30,8 +33,13 @@ class RunFolder:
 
   @property
   def serving(self) -> pathlib.Path:
-    """Pushed models as TF Serving reads them: <net>/<version>/saved_model.pb."""
+    """Pushed models as TF Serving reads them: <net or "detector">/<version>/saved_model.pb."""
     return self.root / "serving"
+
+  @property
+  def pictures(self) -> pathlib.Path:
+    """Held-out photos with what the pushed detectors found, one picture a version."""
+    return self.root / "pictures"
 
   @property
   def logs(self) -> pathlib.Path:

@@ -10,12 +10,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TextIO
 
-from pipeline.config import Config
+from pipeline.config import Config, node_id
 from pipeline.console import quiet_terminal
 from pipeline.folders import RunFolder
 from taskmix.gates import GateError
+from taskmix.spec import Net
 
 if TYPE_CHECKING:
+  from pipeline import local
   from pipeline.summary import Summary
 
 
@@ -27,13 +29,16 @@ class RunError(Exception):
     self.log = log
 
 
-def run(config: Config, *, data: pathlib.Path, folder: RunFolder, narrate: bool = True) -> "Summary":
+def run(
+  config: Config, *, data: pathlib.Path, folder: RunFolder, through: str = "", narrate: bool = True
+) -> "Summary":
   """Runs every component, or takes it from the cache, and sums the run up.
 
   Args:
     config: what to run.
     data: the data folder.
     folder: where everything goes.
+    through: name of the last net wanted; "" runs everything.
     narrate: print a line a component.
 
   Raises:
@@ -41,6 +46,7 @@ def run(config: Config, *, data: pathlib.Path, folder: RunFolder, narrate: bool 
     ValueError: if the configuration or the data folder cannot be used, before
       any component runs.
   """
+  nets = tuple(stage.net for stage in config.through(through))
   if not data.is_dir():
     raise ValueError(f"no data folder {data}: give the folder of your photos with --data")
   log = folder.logs / f"{datetime.datetime.now():%Y%m%d-%H%M%S}.log"
@@ -57,16 +63,30 @@ def run(config: Config, *, data: pathlib.Path, folder: RunFolder, narrate: bool 
     def ended(step: "local.Step") -> None:
       steps[step.component] = step
       state = "from cache" if step.cached else "done"
-      say(f"  {step.component:<22} {state:<11} {step.seconds:6.1f} s")
+      say(f"  {step.component:<28} {state:<11} {step.seconds:6.1f} s")
 
-    pipeline = dag.create_pipeline(config, data=str(data.resolve()), folder=folder)
+    pipeline = dag.create_pipeline(config, data=str(data.resolve()), folder=folder, through=through)
     try:
       local.NarratingDagRunner(ended).run(pipeline)
     except local.ComponentError as error:
       raise RunError(_explain(error), log) from error
-    return dataclasses.replace(
-      summary.summarise(config.net, steps), seconds=time.monotonic() - begin, log=str(log)
-    )
+    result = summary.summarise(nets, steps)
+    if result.whole and result.blessed and len(nets) > 1:
+      result = dataclasses.replace(result, picture=_draw(nets[0], result, steps, data, folder))
+    return dataclasses.replace(result, seconds=time.monotonic() - begin, log=str(log))
+
+
+def _draw(
+  net: Net, result: "Summary", steps: dict[str, "local.Step"], data: pathlib.Path, folder: RunFolder
+) -> str:
+  """The picture of the pushed detector's version, drawn once."""
+  from pipeline import pictures
+
+  picture = folder.pictures / f"{pathlib.Path(result.pushed).name}.png"
+  if not picture.is_file():
+    (examples,) = steps[node_id("CropExampleGen", net)].outputs["examples"]
+    pictures.draw_held_out(result.pushed, examples=examples.uri, data=str(data), to=picture)
+  return str(picture)
 
 
 def _explain(error: Exception) -> str:

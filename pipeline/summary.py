@@ -4,9 +4,10 @@ import dataclasses
 import math
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pipeline.config import node_id
 from taskmix.spec import PHASES, Net, split_name
 
 if TYPE_CHECKING:
@@ -16,57 +17,97 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
+class NetSummary:
+  """What became of one net.
+
+  Attributes:
+    net: that was trained.
+    counts: split -> examples.
+    metrics: task -> metric -> value over the task's labelled eval samples.
+  """
+
+  net: Net
+  counts: dict[str, int]
+  metrics: dict[str, dict[str, float]]
+
+
+@dataclasses.dataclass(frozen=True)
 class Summary:
   """A finished run.
 
   Attributes:
-    counts: split -> examples.
-    metrics: task -> metric -> value over the task's labelled eval samples.
-    blessed: whether every gate blessed the model: every bound held, and a clean
-      process answered.
+    nets: in their order.
+    blessed: whether every gate blessed what was made: every bound held, and, of
+      a whole run, a clean process answered.
     reasons: why not, one line each.
     warnings: what a policy let through.
     pushed: the folder of the pushed version, "" if none was.
+    whole: whether the run went on to the push; False for a part of one.
+    picture: held-out photos with what the pushed detector found, "" for none.
     seconds: of the run.
     log: the file with everything that the libraries said.
   """
 
-  counts: dict[str, int]
-  metrics: dict[str, dict[str, float]]
+  nets: tuple[NetSummary, ...]
   blessed: bool
   reasons: tuple[str, ...]
   warnings: tuple[str, ...]
   pushed: str
+  whole: bool = True
+  picture: str = ""
   seconds: float = 0.0
   log: str = ""
 
 
-def summarise(net: Net, steps: Mapping[str, "Step"]) -> Summary:
+def summarise(nets: Sequence[Net], steps: Mapping[str, "Step"]) -> Summary:
   """Reads the artifacts of a finished run.
 
   Args:
-    net: that was trained.
+    nets: that were trained.
     steps: component id -> its step.
   """
-  from taskmix import evaluation
-  from taskmix.serving.check import read_report
+  reasons, warnings = [], []
+  for net in nets:
+    reasons += _refusals(net, steps)
+  whole = "ModelPusher" in steps
+  pushed = ""
+  if whole:
+    from taskmix.serving.check import read_report
 
-  evaluation_uri = _output(steps, "Evaluator", "evaluation").uri
-  within_bounds = os.path.exists(os.path.join(_output(steps, "Evaluator", "blessing").uri, "BLESSED"))
-  served = read_report(_output(steps, "ServingCheck", "blessing").uri)
-  pushed = _pushed_version(_output(steps, "ModelPusher", "pushed_model"))
-  reasons = [f"Evaluator: {reason}" for reason in evaluation.read_failures(net, evaluation_uri)]
-  reasons += [f"ServingCheck: {finding}" for finding in served.stops]
-  blessed = within_bounds and served.blessed
-  if blessed and not os.path.isdir(pushed):
-    reasons.append(f"ModelPusher: the pushed version {pushed} is gone; delete the run folder to push anew")
+    served = read_report(_output(steps, "ServingCheck", "blessing").uri)
+    reasons += [f"ServingCheck: {finding}" for finding in served.stops]
+    warnings = [f"ServingCheck: {found}" for found in served.findings if found.severity == "warn"]
+    pushed = _pushed_version(_output(steps, "ModelPusher", "pushed_model"))
+    if not reasons and not os.path.isdir(pushed):
+      reasons.append(f"ModelPusher: the pushed version {pushed} is gone; delete the run folder to push anew")
   return Summary(
-    counts=_split_counts(_output(steps, "StatisticsGen", "statistics").uri, net),
-    metrics=evaluation.read_metrics(net, evaluation_uri),
-    blessed=blessed and not reasons,
+    nets=tuple(_net_summary(net, steps) for net in nets),
+    blessed=not reasons,
     reasons=tuple(reasons),
-    warnings=tuple(f"ServingCheck: {found}" for found in served.findings if found.severity == "warn"),
+    warnings=tuple(warnings),
     pushed=pushed,
+    whole=whole,
+  )
+
+
+def _refusals(net: Net, steps: Mapping[str, "Step"]) -> list[str]:
+  """Why the Evaluator did not bless the net."""
+  from taskmix import evaluation
+
+  component = node_id("Evaluator", net)
+  if os.path.exists(os.path.join(_output(steps, component, "blessing").uri, "BLESSED")):
+    return []
+  failures = evaluation.read_failures(net, _output(steps, component, "evaluation").uri)
+  return [f"{component}: {failure}" for failure in failures]
+
+
+def _net_summary(net: Net, steps: Mapping[str, "Step"]) -> NetSummary:
+  from taskmix import evaluation
+
+  return NetSummary(
+    net,
+    counts=_split_counts(_output(steps, node_id("StatisticsGen", net), "statistics").uri, net),
+    metrics=evaluation.read_metrics(net, _output(steps, node_id("Evaluator", net), "evaluation").uri),
   )
 
 
@@ -93,13 +134,35 @@ def _pushed_version(pushed: "Artifact") -> str:
   return pushed.get_string_custom_property("pushed_destination")
 
 
-def text(net: Net, summary: Summary) -> str:
+def text(summary: Summary) -> str:
   """The lines that end a run."""
-  lines = ["", "Samples             " + "".join(f"{phase:>10}" for phase in PHASES)]
+  lines: list[str] = []
+  for each in summary.nets:
+    lines += ["", *_net_lines(each)]
+  lines.append("")
+  if not summary.blessed:
+    lines.append("Not blessed, so not pushed:")
+    lines += [f"  {reason}" for reason in summary.reasons]
+  elif summary.whole:
+    lines.append("Blessed: every bound held, and a clean process answered as the Trainer did")
+    lines.append(f"Pushed:  {summary.pushed}")
+  else:
+    lines.append("Blessed: every bound held. This was a part of the run: nothing is pushed")
+  if summary.picture:
+    lines.append(f"Picture: {summary.picture}")
+  lines += [f"Warning: {warning}" for warning in summary.warnings]
+  minutes, seconds = divmod(round(summary.seconds), 60)
+  lines.append(f"Took {minutes} min {seconds} s.   Log: {summary.log}")
+  return "\n".join([*lines, "", "Next", *_next_commands(summary)])
+
+
+def _net_lines(summary: NetSummary) -> list[str]:
+  net = summary.net
+  lines = [f"{net.name:<20}" + "".join(f"{phase:>10}" for phase in PHASES)]
   for kind in net.mixture.kinds:
     counts = "".join(f"{summary.counts[split_name(phase, kind.name)]:>10,}" for phase in PHASES)
     lines.append(f"  {kind.name:<18}{counts}   share {kind.share} of {net.mixture.total_share}")
-  lines.append("Metrics on the held-out photos")
+  lines.append("  on the held-out photos")
   for task in net.tasks:
     values = summary.metrics.get(task.name, {})
     bounds = {bound.metric: bound for bound in task.bounds}
@@ -107,19 +170,17 @@ def text(net: Net, summary: Summary) -> str:
       value = values.get(metric, math.nan)
       limits = f"   must be {bounds[metric].limits}" if metric in bounds else ""
       lines.append(f"  {task.name:<10}{metric:<22}{value:>10.4f}{limits}")
-  if summary.blessed:
-    lines.append("Blessed: every bound held, and a clean process answered as the Trainer did")
-    lines.append(f"Pushed:  {summary.pushed}")
-  else:
-    lines.append("Not blessed, so not pushed:")
-    lines += [f"  {reason}" for reason in summary.reasons]
-  lines += [f"Warning: {warning}" for warning in summary.warnings]
-  minutes, seconds = divmod(round(summary.seconds), 60)
-  lines.append(f"Took {minutes} min {seconds} s.   Log: {summary.log}")
-  lines.append("")
-  lines.append("Next")
+  return lines
+
+
+def _next_commands(summary: Summary) -> list[str]:
+  commands = []
+  if summary.picture:
+    commands.append(f"  taskmix detect {pathlib.Path(summary.pushed).parent} YOUR_PHOTO.jpg --out drawn")
   if summary.pushed:
-    lines.append(f"  saved_model_cli show --dir {summary.pushed} --all")
-  lines.append(f"  tensorboard --logdir {pathlib.Path(summary.log).parent.parent / 'artifacts' / 'Trainer'}")
-  lines.append("  taskmix run --config faces --data YOUR_FOLDER    (your own photos; see README.md)")
-  return "\n".join(lines)
+    commands.append(f"  saved_model_cli show --dir {summary.pushed} --all")
+  artifacts = pathlib.Path(summary.log).parent.parent / "artifacts"
+  logs = ",".join(f"{each.net.name}:{artifacts / node_id('Trainer', each.net)}" for each in summary.nets)
+  commands.append(f"  tensorboard --logdir_spec {logs}")
+  commands.append("  taskmix run --config faces --data YOUR_FOLDER    (your own photos; see README.md)")
+  return commands

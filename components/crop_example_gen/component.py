@@ -54,15 +54,22 @@ class CropExampleGen(base_beam_component.BaseBeamComponent):
     Raises:
       ValueError: if there is nothing to convert, or an annotation file is malformed.
     """
-    if fingerprint is None:
-      require_data(net, data_root)
-      fingerprint = "" if is_remote(data_root) else source_fingerprint(net, data_root)
     super().__init__(
       CropExampleGenSpec(
         net=net.to_json(),
         conversion=to_json(conversion),
         data_root=data_root,
-        fingerprint=fingerprint,
+        fingerprint=data_fingerprint(net, data_root) if fingerprint is None else fingerprint,
         examples=channel_utils.as_channel([standard_artifacts.Examples()]),
       )
     )
+
+
+def data_fingerprint(net: Net, data_root: str) -> str:
+  """Of annotations and photos; "" for remote ones, which the launcher may not be able to read.
+
+  Raises:
+    ValueError: if there is nothing to convert, or an annotation file is malformed.
+  """
+  require_data(net, data_root)
+  return "" if is_remote(data_root) else source_fingerprint(net, data_root)

@@ -39,6 +39,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
       data_root=exec_properties["data_root"],
       output=examples.uri,
       conversion=from_json(Conversion, exec_properties["conversion"]),
+      mine=self._mine(input_dict, exec_properties),
     )
     with steps:
       with steps.problems(), self._make_beam_pipeline() as pipeline:
@@ -47,3 +48,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
     logging.info("%s", "\n".join(summary(manifest)))
     require_kinds(manifest.counts)
     examples.split_names = artifact_utils.encode_split_names(list(net.splits))
+
+  def _mine(self, input_dict: dict[str, list[Any]], exec_properties: dict[str, Any]) -> Any:
+    """What finds hard examples in a photo, see `Conversions`: nothing, for a first net."""
+    del input_dict, exec_properties

@@ -1,11 +1,10 @@
 """Which statistics to compare with: those of the data that the last blessed model was judged on."""
 
 import ml_metadata as mlmd
-from ml_metadata.proto import metadata_store_pb2
 from tfx.dsl.components.common import resolver
 from tfx.types import Artifact
 
-_Event = metadata_store_pb2.Event
+from components.lineage import read_by_writer
 
 
 class LastBlessedStatistics(resolver.ResolverStrategy):
@@ -40,29 +39,13 @@ class LastBlessedStatistics(resolver.ResolverStrategy):
     for blessing in _newest_first(input_dict["blessing"]):
       if blessing.get_int_custom_property("blessed") != 1:
         continue
-      judged_on = _read_by_writer(store, blessing.id, self._evaluator) & examples
+      judged_on = read_by_writer(store, blessing.id, self._evaluator) & examples
       for statistics in _newest_first(input_dict["statistics"]):
         # StatisticsGen and Evaluator may both have read a schema too.
-        if judged_on & _read_by_writer(store, statistics.id, self._statistics_gen):
+        if judged_on & read_by_writer(store, statistics.id, self._statistics_gen):
           return {"statistics": [statistics], "blessing": [blessing]}
     return {"statistics": [], "blessing": []}
 
 
 def _newest_first(artifacts: list[Artifact]) -> list[Artifact]:
   return sorted(artifacts, key=lambda artifact: artifact.id, reverse=True)
-
-
-def _read_by_writer(store: mlmd.MetadataStore, artifact_id: int, node: str) -> set[int]:
-  """Artifacts that the node read when it wrote this one: ids; none if another node wrote it."""
-  written = [
-    event for event in store.get_events_by_artifact_ids([artifact_id]) if event.type == _Event.OUTPUT
-  ]
-  writers = [event.execution_id for event in written if _is_of_node(store, event.execution_id, node)]
-  events = store.get_events_by_execution_ids(writers) if writers else []
-  return {event.artifact_id for event in events if event.type == _Event.INPUT}
-
-
-def _is_of_node(store: mlmd.MetadataStore, execution_id: int, node: str) -> bool:
-  # TFX names a node's context pipeline.node.
-  contexts = store.get_contexts_by_execution(execution_id)
-  return any(context.type == "node" and context.name.endswith(f".{node}") for context in contexts)

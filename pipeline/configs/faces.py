@@ -9,19 +9,29 @@ DIR. A tenth of the photos, chosen by the hash of the picture, evaluates.
 
 import dataclasses
 
-from pipeline.config import Config
-from taskmix.nets.mtcnn import PNET
-from taskmix.spec import Conversion, Source, Training
+from pipeline.config import Config, Stage
+from taskmix.nets.mtcnn import ONET, PNET, RNET
+from taskmix.serving.policy import ServingPolicy
+from taskmix.spec import Net, Source, Training
 
 SOURCES = (
   Source("boxes", "wider_face", "bbx_gt.txt", ".", kinds=("neg", "pos", "part")),
   Source("points", "landmark_csv", "landmarks.csv", ".", kinds=("landmark",)),
 )
 
+
+def _stage(net: Net, *, batch_size: int, steps: int) -> Stage:
+  return Stage(dataclasses.replace(net, sources=SOURCES), Training(batch_size=batch_size, steps=steps))
+
+
 CONFIG = Config(
   name="faces",
-  net=dataclasses.replace(PNET, sources=SOURCES),
-  training=Training(batch_size=896, steps=4000),
-  conversion=Conversion(),
+  stages=(
+    _stage(PNET, batch_size=896, steps=4000),
+    _stage(RNET, batch_size=448, steps=4000),
+    _stage(ONET, batch_size=448, steps=4000),
+  ),
   data=".",
+  # Of whole photos, so fewer and slower than of crops.
+  serving=ServingPolicy(large_batch=32, answer_seconds=5.0),
 )

@@ -46,6 +46,19 @@ def list_units(net: Net, *, data_root: str, folder: str) -> Iterator[Unit]:
       raise ValueError(f"source {source.name!r} lists no photo: {_place(source, data_root)}")
 
 
+def sample_photos(net: Net, *, data_root: str, most: int = 4) -> list[str]:
+  """Paths of a few of the net's photos: those that must evaluate first, then the first listed."""
+  wanted = set(net.phases.eval_images)
+  held_out: dict[str, None] = {}
+  others: dict[str, None] = {}
+  for source in net.sources:
+    for image in sources.read(source, data_root):
+      (held_out if image.image_id in wanted else others)[image.path] = None
+      if len(held_out) >= most or (not wanted and len(others) >= most):
+        break
+  return [*held_out, *others][:most]
+
+
 def unit_size(number: int) -> int:
   """Photos in the unit of that number."""
   return min(_FIRST << min(number // _UNITS_A_SIZE, 32), _LARGEST)

@@ -1,15 +1,34 @@
-"""A model is compared with the last blessed one before it, never with itself."""
+"""A model is compared with the last blessed one of its kind before it, never with itself."""
 
+import ml_metadata as mlmd
 import pytest
+from ml_metadata.proto import metadata_store_pb2 as pb
 from tfx.types import standard_artifacts
 
 from components.baseline import CANDIDATE, LastOtherBlessedModel
 
 
-def _model(number: int):
-  model = standard_artifacts.Model()
-  model.id = number
-  return model
+class Models:
+  """A metadata store in memory with models that Trainers wrote."""
+
+  def __init__(self):
+    config = pb.ConnectionConfig()
+    config.fake_database.SetInParent()
+    self.store = mlmd.MetadataStore(config)
+    self._execution = self.store.put_execution_type(pb.ExecutionType(name="train"))
+    self._node = self.store.put_context_type(pb.ContextType(name="node"))
+
+  def write(self, node: str):
+    """A model that an execution of the node wrote."""
+    model = standard_artifacts.Model()
+    model.type_id = self.store.put_artifact_type(model.artifact_type, can_add_fields=True)
+    (model.id,) = self.store.put_artifacts([model.mlmd_artifact])
+    known = {context.name: context for context in self.store.get_contexts()}
+    name = f"demo.{node}"
+    context = known.get(name) or pb.Context(type_id=self._node, name=name)
+    event = pb.Event(type=pb.Event.OUTPUT, artifact_id=model.id)
+    self.store.put_execution(pb.Execution(type_id=self._execution), [(model.mlmd_artifact, event)], [context])
+    return model
 
 
 def _blessing(model: int, *, blessed: bool):
@@ -20,22 +39,30 @@ def _blessing(model: int, *, blessed: bool):
 
 
 @pytest.mark.parametrize(
-  ("models", "blessed", "candidate", "baseline"),
+  ("writers", "blessed", "candidate", "baseline"),
   [
-    ([1], {}, 1, None),  # the first run
-    ([1], {1: True}, 1, None),  # the first run again, from the cache
-    ([1, 2], {1: True}, 2, 1),
-    ([1, 2], {1: True, 2: True}, 2, 1),  # the second run again
-    ([1, 2, 3], {1: True, 2: False}, 3, 1),  # the second was refused
+    (["pnet"], {}, 1, None),  # the first run
+    (["pnet"], {1: True}, 1, None),  # the first run again, from the cache
+    (["pnet", "pnet"], {1: True}, 2, 1),
+    (["pnet", "pnet"], {1: True, 2: True}, 2, 1),  # the second run again
+    (["pnet", "pnet", "pnet"], {1: True, 2: False}, 3, 1),  # the second was refused
+    (["pnet", "rnet", "pnet"], {1: True, 2: True}, 3, 1),  # the latest is another net's
+    (["rnet", "pnet"], {1: True}, 2, None),
   ],
 )
-def test_the_baseline_is_the_last_other_blessed_model(models, blessed, candidate, baseline):
-  found = LastOtherBlessedModel().resolve_artifacts(
-    None,  # type: ignore[arg-type]
+def test_the_baseline_is_the_last_other_blessed_model_of_the_same_trainer(
+  writers, blessed, candidate, baseline
+):
+  models = Models()
+  written = [models.write(f"Trainer-{writer}") for writer in writers]
+  ids = [model.id for model in written]
+  found = LastOtherBlessedModel("Trainer-pnet").resolve_artifacts(
+    models.store,
     {
-      "model": [_model(number) for number in models],
-      "model_blessing": [_blessing(number, blessed=verdict) for number, verdict in blessed.items()],
-      CANDIDATE: [_model(candidate)],
+      "model": written,
+      "model_blessing": [_blessing(ids[number - 1], blessed=verdict) for number, verdict in blessed.items()],
+      CANDIDATE: [written[candidate - 1]],
     },
   )
-  assert [model.id for model in found["model"]] == ([] if baseline is None else [baseline])
+  assert found
+  assert [ids.index(model.id) + 1 for model in found["model"]] == ([] if baseline is None else [baseline])

@@ -19,19 +19,22 @@ PHOTOS = (
 CONFIG = '''
 """A run in seconds: eight photos, a few steps, bounds that any net keeps."""
 import dataclasses
+from pipeline.config import Stage
 from pipeline.configs.demo import CONFIG as DEMO
-from taskmix.spec import Bound, CropRecipe, Phases, Training
+from taskmix.spec import Bound, Training
 
-TASKS = tuple(
-  dataclasses.replace(task, bounds=tuple(Bound(bound.metric, **LIMITS) for bound in task.bounds))
-  for task in DEMO.net.tasks
-)
-CONFIG = dataclasses.replace(
-  DEMO,
-  name="handful",
-  net=dataclasses.replace(DEMO.net, tasks=TASKS),
-  training=Training(batch_size=56, steps=STEPS, checkpoint_every=10, steps_per_execution=5),
-)
+TRAINING = Training(batch_size=56, steps=STEPS, checkpoint_every=10, steps_per_execution=5)
+
+
+def stage(net):
+  tasks = tuple(
+    dataclasses.replace(task, bounds=tuple(Bound(bound.metric, **LIMITS) for bound in task.bounds))
+    for task in net.tasks
+  )
+  return Stage(dataclasses.replace(net, tasks=tasks), TRAINING)
+
+
+CONFIG = dataclasses.replace(DEMO, name="handful", stages=tuple(map(stage, DEMO.nets[:NETS])))
 '''
 
 
@@ -61,12 +64,15 @@ def _box_blocks(lines: list[str]) -> list[str]:
 
 @pytest.fixture
 def write_config(tmp_path):
-  """A function that writes a config file: `write_config(steps=20, min=..., max=...)`."""
+  """A function that writes a config file: `write_config(steps=20, nets=3, min=..., max=...)`."""
 
-  def write(steps: int, **limits: float) -> str:
+  def write(steps: int, *, nets: int = 1, **limits: float) -> str:
     path = tmp_path / "handful.py"
-    limits = limits or {"min": -1e9}
-    path.write_text(CONFIG.replace("**LIMITS", f"**{limits}").replace("STEPS", str(steps)))
+    values = {"**LIMITS": f"**{limits or {'min': -1e9}}", "STEPS": str(steps), "NETS": str(nets)}
+    text = CONFIG
+    for name, value in values.items():
+      text = text.replace(name, value)
+    path.write_text(text)
     return str(path)
 
   return write

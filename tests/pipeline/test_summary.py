@@ -6,13 +6,17 @@ import pytest
 
 from pipeline import summary
 from pipeline.run import _explain
-from pipeline.summary import Summary
+from pipeline.summary import NetSummary, Summary
 from taskmix.gates import GateError
 from taskmix.nets.mtcnn import PNET
 
-GOOD = Summary(
+NET = NetSummary(
+  PNET,
   counts=dict.fromkeys(PNET.splits, 1200),
   metrics={"face": {"accuracy": 0.93, "auc": 0.98}, "box": {"mean_absolute_error": 0.0712}},
+)
+GOOD = Summary(
+  nets=(NET,),
   blessed=True,
   reasons=(),
   warnings=(),
@@ -23,7 +27,7 @@ GOOD = Summary(
 
 
 def test_a_good_run_shows_counts_metrics_bounds_and_where_the_model_is():
-  lines = summary.text(PNET, GOOD)
+  lines = summary.text(GOOD)
   assert "neg                    1,200     1,200   share 3 of 7" in lines
   assert "accuracy                  0.9300   must be at least 0.8" in lines
   assert "Blessed" in lines
@@ -35,7 +39,7 @@ def test_a_refused_run_says_why_and_names_no_model():
   refused = dataclasses.replace(
     GOOD, blessed=False, pushed="", reasons=("Evaluator: face accuracy is 0.7000, must be at least 0.8",)
   )
-  lines = summary.text(PNET, refused)
+  lines = summary.text(refused)
   assert "Not blessed" in lines
   assert "  Evaluator: face accuracy is 0.7000, must be at least 0.8" in lines
   assert "saved_model_cli" not in lines
@@ -43,7 +47,7 @@ def test_a_refused_run_says_why_and_names_no_model():
 
 def test_what_a_policy_let_through_is_said():
   assert "Warning: ServingCheck: slow" in summary.text(
-    PNET, dataclasses.replace(GOOD, warnings=("ServingCheck: slow",))
+    dataclasses.replace(GOOD, warnings=("ServingCheck: slow",))
   )
 
 
@@ -63,5 +67,19 @@ def test_an_error_is_told_by_its_cause_and_a_gate_by_its_findings():
 
 @pytest.mark.parametrize("metric", ["accuracy", "auc"])
 def test_a_metric_without_samples_is_shown_as_nan(metric):
-  lines = summary.text(PNET, dataclasses.replace(GOOD, metrics={}))
+  lines = summary.text(dataclasses.replace(GOOD, nets=(dataclasses.replace(NET, metrics={}),)))
   assert f"face      {metric:<22}       nan" in lines
+
+
+def test_a_part_of_a_run_pushes_nothing_and_says_so():
+  part = summary.text(dataclasses.replace(GOOD, whole=False, pushed=""))
+  assert "part of the run: nothing is pushed" in part
+  assert "Pushed:" not in part
+
+
+def test_a_detector_is_shown_with_its_picture_and_the_command_that_uses_it():
+  lines = summary.text(
+    dataclasses.replace(GOOD, pushed="/r/serving/detector/17", picture="/r/pictures/17.png")
+  )
+  assert "Picture: /r/pictures/17.png" in lines
+  assert "taskmix detect /r/serving/detector YOUR_PHOTO.jpg" in lines

@@ -1,0 +1,1 @@
+"""One SavedModel that detects, from the SavedModels of a cascade's nets."""

@@ -1,0 +1,1 @@
+"""What a cascade's first nets take for faces, as examples for the next."""

@@ -1,0 +1,1 @@
+"""Stops the run behind an Evaluator that did not bless."""
