@@ -88,6 +88,10 @@ bench-train: $(READY) ## steps/s of training against a constant batch
 bench-detect: $(READY) ## photos/s of the detector, against mtcnn and facenet-pytorch
 	@$(BIN)/python -m benchmarks.detect
 
+.PHONY: bench-python
+bench-python: $(READY) ## samples/s of a Python function in parallel
+	@$(BIN)/python -m benchmarks.python_map
+
 .PHONY: clean
 clean: ## remove the environment and every run
 	rm -rf $(VENV) runs build dist *.egg-info

@@ -29,6 +29,7 @@ INSTALL = [
   "google-api-core<2.26",
   "setuptools<81",
   "click<9",
+  "cloudpickle",
   "google-crc32c",
   "grpcio",
   "opencv-python-headless<4.12",

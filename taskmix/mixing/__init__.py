@@ -15,6 +15,7 @@ if TYPE_CHECKING:
   from taskmix.mixing.audit import Audit, ContractError
   from taskmix.mixing.augment import Augmentation
   from taskmix.mixing.batches import Engine, Feed, dataset, feed
+  from taskmix.mixing.processes import PythonMapError, python_map
   from taskmix.mixing.sampler import Sampler, Worker
   from taskmix.mixing.shards import Expected, ShardError, preflight
 
@@ -25,12 +26,14 @@ _HOME = {
   "Engine": "batches",
   "Expected": "shards",
   "Feed": "batches",
+  "PythonMapError": "processes",
   "Sampler": "sampler",
   "ShardError": "shards",
   "Worker": "sampler",
   "dataset": "batches",
   "feed": "batches",
   "preflight": "shards",
+  "python_map": "processes",
 }
 
 __all__ = [
@@ -40,12 +43,14 @@ __all__ = [
   "Engine",
   "Expected",
   "Feed",
+  "PythonMapError",
   "Sampler",
   "ShardError",
   "Worker",
   "dataset",
   "feed",
   "preflight",
+  "python_map",
 ]
 
 

@@ -230,7 +230,8 @@ def test_device_engine_sends_steps_and_rows(files):
 
 @pytest.mark.parametrize("engine", EXACT)
 def test_augmentation_is_the_same_for_all_workers_and_engines(files, engine):
-  augment = mixing.Augmentation(("mirror", "brightness"), seed=9)
+  # Every augmentation by itself: test_augment.py.
+  augment = mixing.Augmentation(("brightness",), seed=9)
   whole = _batches(files, engine=engine, augment=augment, steps=4)
   assert not np.array_equal(whole[0]["image"], _batches(files, engine=engine, steps=1)[0]["image"])
   slices = [_batches(files, engine=engine, augment=augment, steps=4, worker=Worker(i, 2)) for i in range(2)]

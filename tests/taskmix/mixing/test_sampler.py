@@ -39,10 +39,9 @@ def _slots(sampler, steps: int) -> Slots:
   return Slots(*(np.concatenate(columns)[:steps] for columns in zip(*parts, strict=True)))
 
 
-def _epochs(sampler, kind: int, steps: int) -> list[np.ndarray]:
+def _epochs(sampler, kind: int, drawn: Slots) -> list[np.ndarray]:
   """The kind's examples in the order of their positions, cut into whole epochs."""
-  plain, drawn = _arithmetic(sampler), _slots(sampler, steps)
-  mine = drawn.kind == kind
+  plain, mine = _arithmetic(sampler), drawn.kind == kind
   position, row = drawn.position[mine], drawn.row[mine]
   assert np.array_equal(np.sort(position), np.arange(len(position)))  # no position left out or taken twice
   row = row[np.argsort(position)] - plain.bases[kind]
@@ -53,9 +52,9 @@ def _epochs(sampler, kind: int, steps: int) -> list[np.ndarray]:
 @settings(max_examples=60, deadline=None)
 @given(sampler=samplers())
 def test_every_example_comes_exactly_once_in_every_epoch(sampler):
-  plain = _arithmetic(sampler)
-  for kind, size in enumerate(plain.sizes):
-    for epoch in _epochs(sampler, kind, steps=80):
+  drawn = _slots(sampler, 80)
+  for kind, size in enumerate(_arithmetic(sampler).sizes):
+    for epoch in _epochs(sampler, kind, drawn):
       assert np.array_equal(np.sort(epoch), np.arange(size))
 
 
@@ -72,8 +71,9 @@ def test_every_batch_holds_the_exact_counts(sampler, step):
 @given(seed=st.integers(0, 2**63), windows=st.booleans())
 def test_every_epoch_has_a_new_order(seed, windows):
   sampler = Sampler.of({"neg": 5, "pos": 3}, {"neg": 40, "pos": 25}, seed=seed)
-  drawn = _epochs(WindowSampler(sampler, 7, chunk=6) if windows else sampler, 0, steps=80)
-  assert len({tuple(epoch) for epoch in drawn}) == len(drawn) == 10
+  chosen = WindowSampler(sampler, 7, chunk=6) if windows else sampler
+  epochs = _epochs(chosen, 0, _slots(chosen, 80))
+  assert len({tuple(epoch) for epoch in epochs}) == len(epochs) == 10
 
 
 @settings(max_examples=30, deadline=None)

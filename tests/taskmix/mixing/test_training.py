@@ -53,47 +53,54 @@ import tensorflow as tf
 from taskmix import mixing
 from taskmix.spec import Column, Mixture, SampleKind
 
-files, replicas, engine = json.loads(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+files = json.loads(sys.argv[1])
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-strategy = tf.distribute.MirroredStrategy([f"CPU:{number}" for number in range(replicas)])
 mixture = Mixture((SampleKind("neg", 3), SampleKind("pos", 1)))
 columns = (Column("image", "uint8", (4, 4, 3)), Column("face", "int64"))
-batches = mixing.dataset(mixture, files, columns, batch_size=16, seed=1, engine=engine)
-with strategy.scope():
-  weights = tf.Variable(tf.zeros((48, 2)), synchronization=tf.VariableSynchronization.ON_WRITE)
 
-def step(batch):
-  pixels = tf.reshape(tf.cast(batch["image"], tf.float32) / 255 - 0.5, (-1, 48))
-  with tf.GradientTape() as tape:
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["face"], pixels @ weights)
-    loss = tf.reduce_sum(losses) / 16
-  gradient = tape.gradient(loss, weights)
-  total = tf.distribute.get_replica_context().all_reduce("sum", gradient)
-  weights.assign_sub(0.5 * total)
-  return tf.shape(pixels)[0]
+def trained(engine, replicas):
+  strategy = tf.distribute.MirroredStrategy([f"CPU:{number}" for number in range(replicas)])
+  batches = mixing.dataset(mixture, files, columns, batch_size=16, seed=1, engine=engine)
+  with strategy.scope():
+    weights = tf.Variable(tf.zeros((48, 2)), synchronization=tf.VariableSynchronization.ON_WRITE)
 
-@tf.function
-def train(batch):
-  return strategy.run(step, args=(batch,))
+  def step(batch):
+    pixels = tf.reshape(tf.cast(batch["image"], tf.float32) / 255 - 0.5, (-1, 48))
+    with tf.GradientTape() as tape:
+      losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["face"], pixels @ weights)
+      loss = tf.reduce_sum(losses) / 16
+    gradient = tape.gradient(loss, weights)
+    total = tf.distribute.get_replica_context().all_reduce("sum", gradient)
+    weights.assign_sub(0.5 * total)
+    return tf.shape(pixels)[0]
 
-iterator = iter(strategy.experimental_distribute_dataset(batches))
-for _ in range(40):
-  sizes = strategy.experimental_local_results(train(next(iterator)))
-assert [int(size) for size in sizes] == [16 // replicas] * replicas, sizes
-print(json.dumps(weights.numpy().tolist()))
+  @tf.function
+  def train(batch):
+    return strategy.run(step, args=(batch,))
+
+  iterator = iter(strategy.experimental_distribute_dataset(batches))
+  for _ in range(40):
+    sizes = strategy.experimental_local_results(train(next(iterator)))
+  assert [int(size) for size in sizes] == [16 // replicas] * replicas, sizes
+  return weights.numpy().tolist()
+
+print(json.dumps({engine: [trained(engine, 1), trained(engine, 2)] for engine in ("memory", "stream")}))
 """
 
 
-def _trained(files, replicas, engine):
-  arguments = [sys.executable, "-c", _TWO_DEVICES, json.dumps(files), str(replicas), engine]
-  done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+@pytest.fixture(scope="module")
+def weights(files):
+  """Engine -> the weights that one device and two devices train to; in a process with two virtual CPUs."""
+  done = subprocess.run(
+    [sys.executable, "-c", _TWO_DEVICES, json.dumps(files)], capture_output=True, text=True, check=False
+  )
   assert not done.returncode, done.stderr[-3000:]
-  return np.array(json.loads(done.stdout.splitlines()[-1]))
+  return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize("engine", ["memory", "stream"])
-def test_two_devices_train_to_the_weights_of_one(files, engine):
-  one, two = _trained(files, 1, engine), _trained(files, 2, engine)
+def test_two_devices_train_to_the_weights_of_one(weights, engine):
+  one, two = (np.array(each) for each in weights[engine])
   assert np.abs(one).max() > 0.1
   np.testing.assert_allclose(two, one, atol=1e-5)
