@@ -9,6 +9,7 @@ import pkgutil
 
 import pydantic
 
+from taskmix.faces.detection_evaluation.policy import DetectionPolicy
 from taskmix.faces.mining import Mining
 from taskmix.gates import GatePolicy
 from taskmix.gates.policy import require_columns
@@ -58,6 +59,9 @@ class Config:
     conversion: of photos to examples.
     mining: what the nets before a stage are asked for.
     gate: what the ExampleGate lets pass.
+    detection: what a cascade's detector must keep to on the held-out photos.
+    reference: of a cascade, folder of a detector to compare with, such as the one
+      that `taskmix import-weights` writes; "" for none.
     serving: what the ServingCheck asks, and its budgets.
     keep_versions: pushed versions that stay.
     data: the default data folder, relative to the repository; `--data` wins.
@@ -70,6 +74,8 @@ class Config:
   conversion: Conversion = Conversion()
   mining: Mining = Mining()
   gate: GatePolicy = GatePolicy()
+  detection: DetectionPolicy = DetectionPolicy()
+  reference: str = ""
   serving: ServingPolicy = ServingPolicy()
   keep_versions: int = 5
   data: str = "demo"

@@ -30,6 +30,7 @@ import taskmix
 from components.baseline import LastOtherBlessedModel
 from components.cascade_assembler.component import CascadeAssembler
 from components.crop_example_gen.component import CropExampleGen
+from components.detection_evaluator.component import DetectionEvaluator
 from components.example_gate.blessed import LastBlessedStatistics
 from components.example_gate.component import ExampleGate
 from components.hard_example_gen.component import HardExampleGen
@@ -215,6 +216,16 @@ def _push_detector(
   assembler = CascadeAssembler([stage.model for stage in trained], code=code_fingerprint(config.nets[0]))
   _after_gates(assembler, trained)
   detector = assembler.outputs["model"]
+  baseline = _last_other_blessed_model(detector, producer=assembler.id)
+  evaluator = DetectionEvaluator(
+    detector,
+    trained[0].examples,
+    net=config.nets[0],
+    data_root=data,
+    policy=config.detection,
+    baseline_model=baseline.outputs["model"],
+    reference=config.reference,
+  )
   serving = ServingCheck(
     detector,
     name=DETECTOR,
@@ -226,11 +237,12 @@ def _push_detector(
     detector,
     name=DETECTOR,
     push_directory=str(folder.serving / DETECTOR),
+    model_blessing=evaluator.outputs["blessing"],
     infra_blessing=serving.outputs["blessing"],
     lineage={"config": config.name},
     keep=config.keep_versions,
   )
-  return [assembler, serving, pusher]
+  return [assembler, baseline, evaluator, serving, pusher]
 
 
 def _after_gates(node: BaseNode, stages: Sequence[_Trained]) -> None:

@@ -1,6 +1,7 @@
 """What a run came to: counts, metrics, verdict, the pushed model."""
 
 import dataclasses
+import json
 import math
 import os
 import pathlib
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
   from tfx.types import Artifact
 
   from pipeline.local import Step
+
+
+_DETECTION = "DetectionEvaluator"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +47,7 @@ class Summary:
     warnings: what a policy let through.
     pushed: the folder of the pushed version, "" if none was.
     whole: whether the run went on to the push; False for a part of one.
+    detection: name -> figure of the detector on the held-out photos; of a cascade.
     picture: held-out photos with what the pushed detector found, "" for none.
     seconds: of the run.
     log: the file with everything that the libraries said.
@@ -54,6 +59,7 @@ class Summary:
   warnings: tuple[str, ...]
   pushed: str
   whole: bool = True
+  detection: Mapping[str, float] = dataclasses.field(default_factory=dict)
   picture: str = ""
   seconds: float = 0.0
   log: str = ""
@@ -70,7 +76,10 @@ def summarise(nets: Sequence[Net], steps: Mapping[str, "Step"]) -> Summary:
   for net in nets:
     reasons += _refusals(net, steps)
   whole = "ModelPusher" in steps
-  pushed = ""
+  pushed, detection = "", {}
+  if _DETECTION in steps:
+    detection, failures = _detection(_output(steps, _DETECTION, "evaluation").uri)
+    reasons += [f"{_DETECTION}: {failure}" for failure in failures]
   if whole:
     from taskmix.serving.check import read_report
 
@@ -87,7 +96,31 @@ def summarise(nets: Sequence[Net], steps: Mapping[str, "Step"]) -> Summary:
     warnings=tuple(warnings),
     pushed=pushed,
     whole=whole,
+    detection=detection,
   )
+
+
+def _detection(uri: str) -> tuple[dict[str, float], list[str]]:
+  """The detector's figures, and the bounds that did not hold."""
+  judged = json.loads(pathlib.Path(uri, "metrics.json").read_text())
+  figures = judged["detectors"]["candidate"]
+  settled, landmarks = figures["operating_point"], figures["landmarks"]
+  found = {
+    "average precision": figures["average_precision"],
+    "recall": settled["recall"],
+    "precision": settled["precision"],
+    "landmark error": landmarks["mean_error"],
+  }
+  failures = [
+    f"{verdict['name']} is {_number(verdict['value'])}, bound {verdict['bound']:g}"
+    for verdict in judged["verdicts"]
+    if not verdict["holds"]
+  ]
+  return {name: math.nan if value is None else value for name, value in found.items()}, failures
+
+
+def _number(value: float | None) -> str:
+  return "not measured" if value is None else f"{value:.4f}"
 
 
 def _refusals(net: Net, steps: Mapping[str, "Step"]) -> list[str]:
@@ -140,6 +173,10 @@ def text(summary: Summary) -> str:
   for each in summary.nets:
     lines += ["", *_net_lines(each)]
   lines.append("")
+  if summary.detection:
+    lines.append("detector on the held-out photos")
+    lines += [f"  {name:<32}{value:>10.4f}" for name, value in summary.detection.items()]
+    lines.append("")
   if not summary.blessed:
     lines.append("Not blessed, so not pushed:")
     lines += [f"  {reason}" for reason in summary.reasons]
