@@ -491,6 +491,7 @@ class Conversion:
     max_bad_fraction: the run stops when more than this share of the photos is
       quarantined.
     max_pixels: a photo whose header promises more is quarantined undecoded.
+    max_bytes: a photo whose file is larger is quarantined unread.
   """
 
   __pydantic_config__ = _STRICT
@@ -501,8 +502,11 @@ class Conversion:
   compression: Literal["gzip", "none"] = "none"
   max_bad_fraction: float = 0.01
   max_pixels: int = 100_000_000
+  max_bytes: int = 1 << 28
 
   def __post_init__(self):
+    if self.max_pixels < 1 or self.max_bytes < 1:
+      raise ValueError(f"max_pixels {self.max_pixels} and max_bytes {self.max_bytes} must be 1 or more")
     if self.shards < 0:
       raise ValueError(f"shards must be 0 (choose by size) or more, not {self.shards}")
     if self.shard_mib <= 0:

@@ -102,7 +102,8 @@ class Cutter:
   def _picture(self, image: AnnotatedImage) -> tuple[np.ndarray, AnnotatedImage]:
     if image.function:
       return make_sample(image, net=self.net)
-    return load(image, max_pixels=self.conversion.max_pixels), image
+    limits = {"max_pixels": self.conversion.max_pixels, "max_bytes": self.conversion.max_bytes}
+    return load(image, **limits), image
 
 
 class _Pending:

@@ -44,6 +44,12 @@ class ShardReport:
   size: int
   sha256: str
 
+  def __post_init__(self):
+    # Also read from a manifest that came from elsewhere: no way out of its folder.
+    for text in (self.split, self.name):
+      if not text.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        raise ValueError(f"{text!r} is no name of a shard: letters, digits, dots, dashes and underscores")
+
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:

@@ -1,12 +1,13 @@
 """Pixels of an annotated image, or the reason why there are none."""
 
+import io
 import struct
 
 import cv2
 import numpy as np
 
 from taskmix.sources.annotated import AnnotatedImage
-from taskmix.sources.files import read_bytes
+from taskmix.sources.files import TooLargeError, read_bytes
 
 # OpenCV's remap, which cuts the crops, counts in 16 bits.
 _LONGEST_SIDE = (1 << 15) - 2
@@ -16,18 +17,21 @@ class BadPhotoError(Exception):
   """A photo that gives no pixels; the message is the reason, without the name."""
 
 
-def load(image: AnnotatedImage, *, max_pixels: int) -> np.ndarray:
+def load(image: AnnotatedImage, *, max_pixels: int, max_bytes: int = 1 << 28) -> np.ndarray:
   """The upright picture: uint8 [h, w, 3] RGB.
 
   Args:
     image: what to open.
     max_pixels: a header that promises more is not decoded.
+    max_bytes: no more of a file is read.
 
   Raises:
     BadPhotoError: if it is missing, unreadable, cut off, too large or no picture.
   """
   try:
-    data = read_bytes(image.path, image.span)
+    data = read_bytes(image.path, image.span, at_most=max_bytes)
+  except TooLargeError:
+    raise BadPhotoError(f"more than max_bytes {max_bytes}") from None
   except FileNotFoundError:
     raise BadPhotoError("no such file") from None
   except OSError as error:
@@ -47,6 +51,8 @@ def decode(data: bytes, *, max_pixels: int) -> np.ndarray:
     raise BadPhotoError(f"{width} x {height} pixels are more than max_pixels {max_pixels}")
   if max(width, height) > _LONGEST_SIDE:
     raise BadPhotoError(f"{width} x {height} pixels: no side may pass {_LONGEST_SIDE}")
+  if data[:3] == b"GIF":
+    return _first_frame(data)
   try:
     # The orientation in the EXIF header is applied, as viewers and annotators see it.
     picture = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB)
@@ -55,6 +61,17 @@ def decode(data: bytes, *, max_pixels: int) -> np.ndarray:
   if picture is None:
     raise BadPhotoError("cannot be decoded")
   return picture
+
+
+def _first_frame(data: bytes) -> np.ndarray:
+  """Of a GIF, which OpenCV as it comes from PyPI does not read."""
+  from PIL import Image
+
+  try:
+    with Image.open(io.BytesIO(data)) as picture:
+      return np.asarray(picture.convert("RGB"))
+  except (OSError, ValueError, SyntaxError, IndexError, EOFError) as error:
+    raise BadPhotoError(f"cannot be decoded: {error}") from None
 
 
 def _planar(data: bytes, shape: tuple[int, ...]) -> np.ndarray:
@@ -86,8 +103,6 @@ def _header_size(data: bytes) -> tuple[int, int]:
     return size
   if data[:4] == b"\x89PNG" and len(data) >= 24:
     return struct.unpack(">II", data[16:24])
-  import io
-
   from PIL import Image, UnidentifiedImageError
 
   Image.MAX_IMAGE_PIXELS = None

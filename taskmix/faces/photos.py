@@ -14,8 +14,12 @@ _HEADER_BYTES = 1 << 18
 _ORIENTATION_TAG = 0x0112
 _ENTRY_BYTES = 12
 
+# A photo of 100 megapixels is 300 MB of colours, and a cascade needs several
+# times that; a compressed bomb of a megabyte promises ten times more.
+MAX_PIXELS = 100_000_000
 
-def decode(encoded: tf.Tensor) -> tf.Tensor:
+
+def decode(encoded: tf.Tensor, *, max_pixels: int = MAX_PIXELS) -> tf.Tensor:
   """The upright photo of one file's bytes: uint8 [h, w, 3] RGB.
 
   Takes JPEG, PNG, BMP, and the first frame of a GIF. Grey becomes RGB; CMYK and
@@ -25,10 +29,18 @@ def decode(encoded: tf.Tensor) -> tf.Tensor:
 
   Args:
     encoded: string scalar.
+    max_pixels: a header that promises more is not decoded.
 
   Raises:
-    InvalidArgumentError: if the bytes are none of these formats, or broken.
+    InvalidArgumentError: if the bytes are none of these formats, broken, or too
+      large a photo.
   """
+  pixels = header_pixels(encoded)
+  message = f"the photo's header promises more than {max_pixels} pixels"
+  with tf.control_dependencies(
+    [tf.debugging.assert_less_equal(pixels, tf.cast(max_pixels, tf.int64), message)]
+  ):
+    encoded = tf.identity(encoded)
   photo = tf.cond(
     _is_jpeg(encoded),
     # The accurate transform gives, bit for bit, what Pillow and OpenCV decode for
@@ -38,6 +50,42 @@ def decode(encoded: tf.Tensor) -> tf.Tensor:
   )
   photo = tf.ensure_shape(photo, [None, None, 3])
   return upright(photo, orientation(encoded))
+
+
+def header_pixels(encoded: tf.Tensor) -> tf.Tensor:
+  """Width times height as the header of a file's bytes says: int64 scalar, 0 for no known format.
+
+  (PNG: ISO/IEC 15948, 11.2.2, IHDR comes first; GIF89a, section 18, the logical
+  screen; BMP: BITMAPINFOHEADER, whose height is negative in rows from the top.)
+
+  Raises:
+    InvalidArgumentError: for a JPEG whose header is broken.
+  """
+  head = tf.pad(tf.io.decode_raw(tf.strings.substr(encoded, 0, 32), tf.uint8), [[0, 32]])
+  values = tf.cast(head, tf.int64)
+
+  def number(at: int, size: int, *, big: bool) -> tf.Tensor:
+    weights = [256**place for place in range(size)]
+    return tf.reduce_sum(values[at : at + size] * tf.constant(weights[::-1] if big else weights, tf.int64))
+
+  def jpeg() -> tf.Tensor:
+    return tf.reduce_prod(tf.io.extract_jpeg_shape(encoded, tf.int64)[:2])
+
+  def bmp() -> tf.Tensor:
+    height = number(22, 4, big=False)
+    return number(18, 4, big=False) * tf.minimum(height, 2**32 - height)
+
+  others = [
+    (
+      tf.strings.substr(encoded, 0, 4) == b"\x89PNG",
+      lambda: number(16, 4, big=True) * number(20, 4, big=True),
+    ),
+    (tf.strings.substr(encoded, 0, 3) == b"GIF", lambda: number(6, 2, big=False) * number(8, 2, big=False)),
+    (tf.strings.substr(encoded, 0, 2) == b"BM", bmp),
+  ]
+  return tf.case(
+    [(_is_jpeg(encoded), jpeg), *others], default=lambda: tf.constant(0, tf.int64), exclusive=False
+  )
 
 
 def orientation(encoded: tf.Tensor) -> tf.Tensor:

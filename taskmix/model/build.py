@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -47,9 +48,14 @@ def import_path(path: str, *, what: str) -> Callable[..., Any]:
   """The function at "package.module:function".
 
   Raises:
-    ValueError: if there is none; says `what` was looked for.
+    ValueError: if there is none, or it is one of Python's own, such as os:system;
+      says `what` was looked for.
   """
   module, _, name = path.partition(":")
+  # A Net also comes from JSON that lies in a model; such a file must not choose
+  # among all that this machine can do.
+  if module.partition(".")[0] in sys.stdlib_module_names:
+    raise ValueError(f"{what}: {path!r} belongs to Python itself; name a function of a package of yours")
   try:
     return getattr(importlib.import_module(module), name)
   except (ImportError, AttributeError, ValueError) as error:

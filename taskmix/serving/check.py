@@ -22,6 +22,7 @@ import numpy as np
 
 from taskmix.serving import launch, questions, reference, versions, warm_up
 from taskmix.serving.client import Client, GrpcClient, Refusal, RestClient, rest_can_carry
+from taskmix.serving.operations import forbidden_operations
 from taskmix.serving.policy import MEASURED, ServingPolicy
 from taskmix.serving.questions import Question
 from taskmix.serving.signatures import Signature, read_signatures
@@ -182,6 +183,10 @@ def check_model(
     raise ValueError("the serving check needs real examples or photos to ask the model about, and got none")
   judge = _Judge(policy, "")
   try:
+    for operation in forbidden_operations(model):
+      judge.fault("operations", f"the graph {operation}; a model that answers requests has no need to")
+    if any(finding.severity == "stop" for finding in judge.findings):
+      return Report(tuple(judge.findings), {}, {})
     paper = _paper(pathlib.Path(model), _Material(examples, photos, constants or {}), policy, judge)
     assemble(model, pushed, paper.good, answers=paper.answers, policy=policy, name=name)
     recorded = warm_up.read_warm_up(pushed)

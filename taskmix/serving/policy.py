@@ -7,6 +7,7 @@ import pydantic
 
 # The checks, by the name that a policy or a report calls them.
 CHECKS = {
+  "operations": "the graph computes, and touches no file, no Python and no other machine",
   "load": "a clean process loads the model and replays its warm-up requests",
   "answers": "answers to real requests equal the Trainer's, over gRPC and REST",
   "finite": "no answer holds NaN or infinity",

@@ -16,6 +16,9 @@ Expectation = Literal["answer", "refusal", "either"]
 
 GARBAGE = b"\x00\xffthis is no example and no picture\xfe"
 
+# The head of a PNG of 10 GB, which a careless decoder would make room for.
+_BOMB = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\xea\x60\0\0\xea\x60\x08\x02\0\0\0\x0f\xb0\xe2\x15"
+
 
 @dataclasses.dataclass(frozen=True)
 class Question:
@@ -157,7 +160,9 @@ def bad_questions(
       changed(
         "a cut-off record", strings([value[0][: len(value[0]) // 2]]), "either" if photos else "refusal"
       )
-      if not photos:
+      if photos:
+        changed("a picture that promises 60,000 x 60,000 pixels", strings([_BOMB]), "either")
+      else:
         if _has_bytes(value[0]):
           changed("an example without its bytes features", strings([_without_bytes(value[0])]))
           # A signature that passes bytes on, as TFMA's does, need not look into them.

@@ -4,11 +4,14 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 # TensorFlow's own initialiser; nobody asks it.
 _INTERNAL = "__saved_model_init_op"
+
+_FILE = "saved_model.pb"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,26 +52,37 @@ def read_signatures(model: str | os.PathLike) -> dict[str, Signature]:
     ValueError: if the folder holds no SavedModel that can be read.
   """
   import tensorflow as tf
-  from google.protobuf.message import DecodeError
-  from tensorflow.core.protobuf import saved_model_pb2
 
-  path = pathlib.Path(model, "saved_model.pb")
-  if not path.is_file():
-    raise ValueError(f"{model} is no SavedModel: it has no saved_model.pb")
-  try:
-    saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
-  except DecodeError as error:
-    raise ValueError(f"{path} is broken: {error}") from None
   found = {}
-  for meta in saved.meta_graphs:
+  for meta in read_saved_model(model).meta_graphs:
     if "serve" in meta.meta_info_def.tags:
       for name, proto in meta.signature_def.items():
         if name != _INTERNAL:
           defaults = {key: tf.make_ndarray(value) for key, value in proto.defaults.items()}
           found[name] = Signature(name, _specs(proto.inputs), _specs(proto.outputs), defaults)
   if not found:
-    raise ValueError(f"{path} has no serving signature: export it with signatures={{...}}")
+    raise ValueError(
+      f"{pathlib.Path(model, _FILE)} has no serving signature: export it with signatures={{...}}"
+    )
   return dict(sorted(found.items()))
+
+
+def read_saved_model(model: str | os.PathLike) -> Any:
+  """The SavedModel's proto; nothing is loaded or run.
+
+  Raises:
+    ValueError: if the folder holds none that can be read.
+  """
+  from google.protobuf.message import DecodeError
+  from tensorflow.core.protobuf import saved_model_pb2
+
+  path = pathlib.Path(model, _FILE)
+  if not path.is_file():
+    raise ValueError(f"{model} is no SavedModel: it has no {_FILE}")
+  try:
+    return saved_model_pb2.SavedModel.FromString(path.read_bytes())
+  except DecodeError as error:
+    raise ValueError(f"{path} is broken: {error}") from None
 
 
 def _specs(infos) -> dict[str, Spec]:

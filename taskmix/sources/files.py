@@ -7,8 +7,13 @@ reader never asks which it is.
 import gzip
 import os
 import posixpath
+import zlib
 
 from taskmix.sources.annotated import AnnotationError
+
+# The longest list among the formats read here has some 40 MB; a gzip bomb of a
+# megabyte unpacks to this.
+MAX_ANNOTATION_BYTES = 1 << 30
 
 
 def is_remote(path: str) -> bool:
@@ -20,21 +25,38 @@ def join(root: str, *parts: str) -> str:
   return posixpath.join(root, *(part for part in parts if part)) if root else posixpath.join(*parts)
 
 
-def read_bytes(path: str, span: tuple[int, int] | None = None) -> bytes:
+class TooLargeError(OSError):
+  """A file holds more than was asked for at most; the rest was not read."""
+
+
+def read_bytes(path: str, span: tuple[int, int] | None = None, *, at_most: int | None = None) -> bytes:
   """The file's bytes, or `span` = (offset, length) of them.
 
   Raises:
     FileNotFoundError: if there is no such file.
+    TooLargeError: if it, or the span, has more than `at_most` bytes.
     OSError: if it cannot be read, or ends before the span does.
   """
   with open_binary(path) as file:
     if span is None:
-      return file.read()
+      return _bounded(file, path, at_most)
     offset, length = span
+    if at_most is not None and length > at_most:
+      raise TooLargeError(f"{path}: {length} bytes, which is more than {at_most}")
     file.seek(offset)
     data = file.read(length)
   if len(data) != length:
     raise OSError(f"{path}: ends {length - len(data)} bytes before byte {offset + length}")
+  return data
+
+
+def _bounded(file, path: str, at_most: int | None) -> bytes:
+  """All that is left of an open file. Its size is not asked: a device or a pipe has none."""
+  if at_most is None:
+    return file.read()
+  data = file.read(at_most + 1)
+  if len(data) > at_most:
+    raise TooLargeError(f"{path}: more than {at_most} bytes")
   return data
 
 
@@ -49,6 +71,29 @@ def open_binary(path: str):
   return filesystems.FileSystems.open(path, compression_type=filesystem.CompressionTypes.UNCOMPRESSED)
 
 
+def read_annotation(path: str) -> bytes:
+  """The bytes of an annotation file; `.gz` is unpacked.
+
+  Raises:
+    AnnotationError: if there is no such file, its gzip stream is cut off, or it
+      holds more than MAX_ANNOTATION_BYTES, as a compressed bomb does.
+  """
+  try:
+    with open_binary(path) as file:
+      if not path.endswith(".gz"):
+        return _bounded(file, path, MAX_ANNOTATION_BYTES)
+      with gzip.GzipFile(fileobj=file) as unpacked:
+        return _bounded(unpacked, path, MAX_ANNOTATION_BYTES)
+  except FileNotFoundError:
+    raise AnnotationError(path, None, "no such annotation file; check the source's `annotations`") from None
+  except TooLargeError:
+    raise AnnotationError(
+      path, None, f"more than {MAX_ANNOTATION_BYTES >> 20} MiB of text: no list of photos; split it if it is"
+    ) from None
+  except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+    raise AnnotationError(path, None, f"broken gzip file ({error}); copy it again") from None
+
+
 def read_text(path: str) -> str:
   """The file's text; `.gz` is unpacked, a byte-order mark is dropped.
 
@@ -56,17 +101,9 @@ def read_text(path: str) -> str:
   names do: a name that the disk holds can still be opened.
 
   Raises:
-    AnnotationError: if there is no such file, or its gzip stream is cut off.
+    AnnotationError: as `read_annotation`.
   """
-  try:
-    data = read_bytes(path)
-    if path.endswith(".gz"):
-      data = gzip.decompress(data)
-  except FileNotFoundError:
-    raise AnnotationError(path, None, "no such annotation file; check the source's `annotations`") from None
-  except (EOFError, gzip.BadGzipFile) as error:
-    raise AnnotationError(path, None, f"broken gzip file ({error}); copy it again") from None
-  return data.decode("utf-8-sig", "surrogateescape")
+  return read_annotation(path).decode("utf-8-sig", "surrogateescape")
 
 
 def read_lines(path: str) -> list[str]:

@@ -18,7 +18,7 @@ import numpy as np
 from taskmix.sources._points import flat
 from taskmix.sources._rows import numbers
 from taskmix.sources.annotated import AnnotatedImage, AnnotationError
-from taskmix.sources.files import image_name, join, list_files, read_bytes
+from taskmix.sources.files import image_name, join, list_files, read_annotation
 
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
@@ -88,16 +88,9 @@ def _parse(path: str) -> tuple[ElementTree.Element, dict[ElementTree.Element, in
   parser.CharacterDataHandler = builder.data
   parser.StartDoctypeDeclHandler = refuse
   try:
-    parser.Parse(_content(path), True)
+    parser.Parse(read_annotation(path), True)
   except expat.ExpatError as error:
     raise AnnotationError(
       path, error.lineno, f"no XML: {expat.ErrorString(error.code)}; is it cut off?"
     ) from None
   return builder.close(), lines
-
-
-def _content(path: str) -> bytes:
-  try:
-    return read_bytes(path)
-  except FileNotFoundError:
-    raise AnnotationError(path, None, "no such annotation file; check the source's `annotations`") from None

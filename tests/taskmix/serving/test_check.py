@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from taskmix.serving import launch, policy, reference, warm_up
+from taskmix.serving import launch, operations, policy, reference, warm_up
 from taskmix.serving.check import Report, check_model
 from taskmix.serving.policy import ServingPolicy
 from taskmix.serving.questions import Question, strings
@@ -128,20 +128,60 @@ def test_silence_about_bad_requests_and_nan_are_refused_and_an_unasked_signature
   assert "nothing that was given fills temperature" in text
 
 
-def test_a_model_that_needs_python_code_does_not_load_in_a_clean_process(toy_records, tmp_path):
+@pytest.fixture(scope="module")
+def impure(tmp_path_factory):
+  """A model whose answer needs a Python function, and leaves a file behind."""
   import tensorflow as tf
+
+  folder = tmp_path_factory.mktemp("impure")
 
   class Impure(tf.Module):
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
     def serve(self, examples):
-      return {"length": tf.numpy_function(lambda e: np.array([len(x) for x in e]), [examples], tf.int64)}
+      with tf.control_dependencies([tf.io.write_file(str(folder / "left behind"), "x")]):
+        return {"length": tf.numpy_function(lambda e: np.array([len(x) for x in e]), [examples], tf.int64)}
 
   module = Impure()
+  tf.saved_model.save(module, str(folder / "model"), signatures={"serve_examples": module.serve})
+  return folder / "model"
+
+
+def test_a_graph_that_does_more_than_compute_is_refused_without_loading_it(impure, toy_records, tmp_path):
+  report = check_model(impure, tmp_path / "pushed", examples=toy_records, policy=QUICK)
+  assert [str(finding) for finding in report.stops] == [
+    "operations: the graph calls Python (PyFunc); a model that answers requests has no need to",
+    "operations: the graph writes files (WriteFile); a model that answers requests has no need to",
+  ]
+  assert not (impure.parent / "left behind").exists()
+  with pytest.raises(ValueError, match=r"is not loaded: its graph calls Python \(PyFunc\); writes files"):
+    operations.require_pure(impure)
+
+
+def test_the_operations_that_bring_weights_in_are_no_part_of_an_answer(toy_model, tmp_path):
+  import tensorflow as tf
+
+  assert operations.forbidden_operations(toy_model) == []
+
+  class Saver(tf.Module):
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+    def serve(self, examples):
+      tf.raw_ops.SaveV2(
+        prefix=examples[0], tensor_names=["x"], shape_and_slices=[""], tensors=[tf.constant(1.0)]
+      )
+      return {"length": tf.strings.length(examples)}
+
+  module = Saver()
   tf.saved_model.save(module, str(tmp_path / "m"), signatures={"serve_examples": module.serve})
-  report = check_model(tmp_path / "m", tmp_path / "pushed", examples=toy_records, policy=QUICK)
-  (finding,) = report.findings
+  assert operations.forbidden_operations(tmp_path / "m") == ["writes files (SaveV2)"]
+
+
+def test_a_model_that_needs_python_code_does_not_load_in_a_clean_process(impure, toy_records, tmp_path):
+  lenient = dataclasses.replace(QUICK, warn=("operations",))
+  report = check_model(impure, tmp_path / "pushed", examples=toy_records, policy=lenient)
+  (finding,) = report.stops
   assert finding.check == "load"
   assert "pyfunc" in finding.detail and "exit status 1" in finding.detail
+  assert [finding.check for finding in report.findings if finding.severity == "warn"] == ["operations"] * 2
 
 
 def test_a_broken_model_is_refused_with_the_file_at_fault(toy_model, toy_records, tmp_path):
@@ -188,7 +228,7 @@ def test_signatures_are_read_without_loading_the_model(toy_model):
 
 
 def test_a_policy_that_makes_no_sense_names_what_there_is():
-  with pytest.raises(ValueError, match=r"no serving check speed; there is load, answers"):
+  with pytest.raises(ValueError, match=r"no serving check speed; there is operations, load, answers"):
     ServingPolicy(warn=("speed",))
   with pytest.raises(ValueError, match="memory_mib must be positive, not 0"):
     ServingPolicy(memory_mib=0)
