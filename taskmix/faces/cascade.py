@@ -416,7 +416,7 @@ def write_options(folder: str | pathlib.Path, options: Options) -> None:
 
 def _options_text(options: Options) -> str:
   values = (*options.thresholds, options.min_face, options.factor)
-  return "".join(f"{name}\t{value:g}\n" for name, value in zip(OPTION_NAMES, values, strict=True))
+  return "".join(f"{name}\t{value:.9g}\n" for name, value in zip(OPTION_NAMES, values, strict=True))
 
 
 def square(boxes: tf.Tensor) -> tf.Tensor:
