@@ -45,6 +45,8 @@ INSTALL = [
 ]
 
 EXTRAS = {
+  # The released weights, for `taskmix import-weights`.
+  "import": ["mtcnn==1.0.0", "lz4==4.4.5"],
   "gpu": ["tensorflow[and-cuda]==2.16.2"],
   "dev": [
     "hypothesis",
