@@ -173,6 +173,40 @@ def roll_back_model(
     typer.echo(versions.details(versions.rollback(folder, version)))
 
 
+@models.command("lineage")
+def model_lineage(
+  folder: ModelFolder,
+  version: Annotated[int | None, typer.Argument(help="The one that is served by default.")] = None,
+  photos: Annotated[bool, typer.Option("--photos", help="Print the photos as JSON lines.")] = False,
+  debug: Debug = False,
+) -> None:
+  """Tell what a version was made from, back to the hashes of the photos.
+
+  The folder must lie in the run folder that pushed it.
+
+  Examples:
+
+      taskmix models lineage runs/demo/serving/detector
+
+      taskmix models lineage runs/demo/serving/detector --photos
+  """
+  import dataclasses
+  import json
+
+  from pipeline import lineage
+  from pipeline.folders import RunFolder
+  from taskmix.serving import versions
+
+  with _plain_errors(debug=debug):
+    shown = versions.show_version(folder, version)
+    found = lineage.ancestors(RunFolder(folder.resolve().parent.parent), pathlib.Path(shown.path))
+    if not photos:
+      typer.echo(lineage.text(found))
+      return
+    for photo in lineage.photos(found):
+      typer.echo(json.dumps(dataclasses.asdict(photo)))
+
+
 @app.command()
 def detect(
   model: Annotated[
