@@ -92,12 +92,16 @@ class Cutter:
         batch = crops.whole_image(picture, dataclasses.replace(usable, kind=kind), net=self.net)
         pending.add_whole(index, kind, image.image_id, batch)
     else:
-      mined = self.mine(picture) if self.mine else None
+      mined = self.mine(picture) if self.mine and self._by_iou(kinds) else None
       placed, pixels = crops.cut_photo(
         levels, usable, net=self.net, kinds=kinds, seed=self.seed_of(unit), mined=mined
       )
       pending.add(index, crops.Cut(usable, placed, pixels))
     return _Photo("", faces, fingerprint(levels))
+
+  def _by_iou(self, kinds: Sequence[str]) -> bool:
+    """Whether a crop's overlap decides any of the kinds; the others take no mined squares."""
+    return any(self.net.kind(kind).min_iou is not None for kind in kinds)
 
   def _picture(self, image: AnnotatedImage) -> tuple[np.ndarray, AnnotatedImage]:
     if image.function:
