@@ -9,6 +9,7 @@ import pkgutil
 
 import pydantic
 
+from taskmix.evaluation import EvaluationPolicy
 from taskmix.faces.detection_evaluation.policy import DetectionPolicy
 from taskmix.faces.mining import Mining
 from taskmix.gates import GatePolicy
@@ -59,6 +60,7 @@ class Config:
     conversion: of photos to examples.
     mining: what the nets before a stage are asked for.
     gate: what the ExampleGate lets pass.
+    evaluation: which checks of a net's metrics only warn; its bounds are the net's.
     detection: what a cascade's detector must keep to on the held-out photos.
     reference: of a cascade, folder of a detector to compare with, such as the one
       that `taskmix import-weights` writes; "" for none.
@@ -74,6 +76,7 @@ class Config:
   conversion: Conversion = Conversion()
   mining: Mining = Mining()
   gate: GatePolicy = GatePolicy()
+  evaluation: EvaluationPolicy = EvaluationPolicy()
   detection: DetectionPolicy = DetectionPolicy()
   reference: str = ""
   serving: ServingPolicy = ServingPolicy()

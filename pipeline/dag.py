@@ -134,7 +134,7 @@ class _Stage:
         example_splits=self._splits("eval"),
         model=model,
         baseline_model=baseline.outputs["model"],
-        eval_config=evaluation.eval_config(net),
+        eval_config=evaluation.eval_config(net, config.evaluation),
         schema=schema,
       )
     )

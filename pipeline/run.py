@@ -70,7 +70,7 @@ def run(
       local.NarratingDagRunner(ended).run(pipeline)
     except local.ComponentError as error:
       raise RunError(_explain(error), log) from error
-    result = summary.summarise(nets, steps)
+    result = summary.summarise(nets, steps, policy=config.evaluation)
     if result.whole and result.blessed and len(nets) > 1:
       result = dataclasses.replace(result, picture=_draw(nets[0], result, steps, data, folder))
     return dataclasses.replace(result, seconds=time.monotonic() - begin, log=str(log))

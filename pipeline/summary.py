@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pipeline.config import node_id
+from taskmix.evaluation import EvaluationPolicy
+from taskmix.gates import findings
 from taskmix.spec import PHASES, Net, split_name
 
 if TYPE_CHECKING:
@@ -44,10 +46,11 @@ class Summary:
     blessed: whether every gate blessed what was made: every bound held, and, of
       a whole run, a clean process answered.
     reasons: why not, one line each.
-    warnings: what a policy let through.
+    warnings: what a policy let through, each with its gate.
     pushed: the folder of the pushed version, "" if none was.
     whole: whether the run went on to the push; False for a part of one.
     detection: name -> figure of the detector on the held-out photos; of a cascade.
+    look_at: where the reasons are told in full; folders and files.
     picture: held-out photos with what the pushed detector found, "" for none.
     seconds: of the run.
     log: the file with everything that the libraries said.
@@ -60,32 +63,48 @@ class Summary:
   pushed: str
   whole: bool = True
   detection: Mapping[str, float] = dataclasses.field(default_factory=dict)
+  look_at: tuple[str, ...] = ()
   picture: str = ""
   seconds: float = 0.0
   log: str = ""
 
 
-def summarise(nets: Sequence[Net], steps: Mapping[str, "Step"]) -> Summary:
+def summarise(
+  nets: Sequence[Net],
+  steps: Mapping[str, "Step"],
+  *,
+  policy: EvaluationPolicy = EvaluationPolicy(),  # noqa: B008 - frozen
+) -> Summary:
   """Reads the artifacts of a finished run.
 
   Args:
     nets: that were trained.
     steps: component id -> its step.
+    policy: by which their metrics were judged.
   """
-  reasons, warnings = [], []
+  reasons, warnings, look_at = [], [], []
   for net in nets:
-    reasons += _refusals(net, steps)
+    warnings += _gate_warnings(net, steps)
+    warnings += _evaluation_warnings(net, steps, policy)
+    if refusals := _refusals(net, steps):
+      reasons += refusals
+      look_at.append(_output(steps, node_id("Evaluator", net), "evaluation").uri)
   whole = "ModelPusher" in steps
   pushed, detection = "", {}
   if _DETECTION in steps:
     detection, failures = _detection(_output(steps, _DETECTION, "evaluation").uri)
     reasons += [f"{_DETECTION}: {failure}" for failure in failures]
+    if failures:
+      look_at.append(_output(steps, _DETECTION, "evaluation").uri)
   if whole:
     from taskmix.serving.check import read_report
 
-    served = read_report(_output(steps, "ServingCheck", "blessing").uri)
+    report = _output(steps, "ServingCheck", "blessing").uri
+    served = read_report(report)
     reasons += [f"ServingCheck: {finding}" for finding in served.stops]
-    warnings = [f"ServingCheck: {found}" for found in served.findings if found.severity == "warn"]
+    if served.stops:
+      look_at.append(os.path.join(report, "report.json"))
+    warnings += [f"ServingCheck: {found}" for found in served.findings if found.severity == "warn"]
     pushed = _pushed_version(_output(steps, "ModelPusher", "pushed_model"))
     if not reasons and not os.path.isdir(pushed):
       reasons.append(f"ModelPusher: the pushed version {pushed} is gone; delete the run folder to push anew")
@@ -97,7 +116,24 @@ def summarise(nets: Sequence[Net], steps: Mapping[str, "Step"]) -> Summary:
     pushed=pushed,
     whole=whole,
     detection=detection,
+    look_at=tuple(look_at),
   )
+
+
+def _gate_warnings(net: Net, steps: Mapping[str, "Step"]) -> list[str]:
+  """What the ExampleGate found and its policy let pass, without the names of each."""
+  component = node_id("ExampleGate", net)
+  report = os.path.join(_output(steps, component, "report").uri, "report.json")
+  found = findings.read_report(report)
+  return [f"{component}: {str(finding).splitlines()[0]} (all in {report})" for finding in found]
+
+
+def _evaluation_warnings(net: Net, steps: Mapping[str, "Step"], policy: EvaluationPolicy) -> list[str]:
+  from taskmix import evaluation
+
+  component = node_id("Evaluator", net)
+  found = evaluation.read_warnings(net, _output(steps, component, "evaluation").uri, policy)
+  return [f"{component}: {warning}" for warning in found]
 
 
 def _detection(uri: str) -> tuple[dict[str, float], list[str]]:
@@ -177,20 +213,26 @@ def text(summary: Summary) -> str:
     lines.append("detector on the held-out photos")
     lines += [f"  {name:<32}{value:>10.4f}" for name, value in summary.detection.items()]
     lines.append("")
-  if not summary.blessed:
-    lines.append("Not blessed, so not pushed:")
-    lines += [f"  {reason}" for reason in summary.reasons]
-  elif summary.whole:
-    lines.append("Blessed: every bound held, and a clean process answered as the Trainer did")
-    lines.append(f"Pushed:  {summary.pushed}")
-  else:
-    lines.append("Blessed: every bound held. This was a part of the run: nothing is pushed")
-  if summary.picture:
-    lines.append(f"Picture: {summary.picture}")
   lines += [f"Warning: {warning}" for warning in summary.warnings]
   minutes, seconds = divmod(round(summary.seconds), 60)
-  lines.append(f"Took {minutes} min {seconds} s.   Log: {summary.log}")
-  return "\n".join([*lines, "", "Next", *_next_commands(summary)])
+  took = f"Took {minutes} min {seconds} s.   Log: {summary.log}"
+  if not summary.blessed:
+    # Last, so that it stands where a person looks, and where a CI log is cut.
+    reasons = [f"  {reason}" for reason in summary.reasons]
+    look_at = [f"Look at {place}" for place in summary.look_at]
+    return "\n".join([*lines, took, "", "Not blessed, so not pushed:", *reasons, *look_at])
+  lines += _verdict(summary)
+  if summary.picture:
+    lines.append(f"Picture: {summary.picture}")
+  return "\n".join([*lines, took, "", "Next", *_next_commands(summary)])
+
+
+def _verdict(summary: Summary) -> list[str]:
+  """Of a run that nothing refused."""
+  held = "every bound held" if not summary.warnings else "a policy let the warnings above pass"
+  if not summary.whole:
+    return [f"Blessed: {held}. This was a part of the run: nothing is pushed"]
+  return [f"Blessed: {held}, and a clean process answered as the Trainer did", f"Pushed:  {summary.pushed}"]
 
 
 def _net_lines(summary: NetSummary) -> list[str]:

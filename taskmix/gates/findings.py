@@ -1,10 +1,12 @@
 """What a gate saw, and the message of a run that it stopped."""
 
 import dataclasses
+import json
 from collections.abc import Iterable
 from typing import Any, Literal
 
 from taskmix.examples.codec import Sample
+from taskmix.sources.files import open_binary
 
 Severity = Literal["stop", "warn", "allow"]
 
@@ -99,6 +101,12 @@ def raise_on_stop(gate: str, findings: Iterable[Finding], where: str) -> None:
       f"  Mend the data, or the schema if the data is right; to let a type of finding pass, name it "
       f"in the config's GatePolicy. The full report: {where}"
     )
+
+
+def read_report(path: str) -> list[Finding]:
+  """The findings of a gate's `report.json`, as `as_json` wrote them."""
+  with open_binary(path) as file:
+    return [Finding(**{**fields, "names": tuple(fields["names"])}) for fields in json.loads(file.read())]
 
 
 def as_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:

@@ -35,20 +35,29 @@ def test_a_good_run_shows_counts_metrics_bounds_and_where_the_model_is():
   assert "Took 2 min 5 s" in lines
 
 
-def test_a_refused_run_says_why_and_names_no_model():
+def test_a_refused_run_ends_with_the_gate_the_number_its_bound_and_where_to_look():
   refused = dataclasses.replace(
-    GOOD, blessed=False, pushed="", reasons=("Evaluator: face accuracy is 0.7000, must be at least 0.8",)
+    GOOD,
+    blessed=False,
+    pushed="",
+    reasons=("Evaluator-pnet: face accuracy is 0.7000, must be at least 0.8",),
+    look_at=("/runs/demo/artifacts/Evaluator-pnet/evaluation/9",),
   )
   lines = summary.text(refused)
-  assert "Not blessed" in lines
-  assert "  Evaluator: face accuracy is 0.7000, must be at least 0.8" in lines
+  assert lines.splitlines()[-3:] == [
+    "Not blessed, so not pushed:",
+    "  Evaluator-pnet: face accuracy is 0.7000, must be at least 0.8",
+    "Look at /runs/demo/artifacts/Evaluator-pnet/evaluation/9",
+  ]
   assert "saved_model_cli" not in lines
+  assert "Blessed" not in lines
 
 
 def test_what_a_policy_let_through_is_said():
-  assert "Warning: ServingCheck: slow" in summary.text(
-    dataclasses.replace(GOOD, warnings=("ServingCheck: slow",))
-  )
+  lines = summary.text(dataclasses.replace(GOOD, warnings=("ServingCheck: slow",)))
+  assert "Warning: ServingCheck: slow" in lines
+  assert "Blessed: a policy let the warnings above pass" in lines
+  assert "every bound held" not in lines
 
 
 def test_an_error_is_told_by_its_cause_and_a_gate_by_its_findings():
