@@ -31,8 +31,9 @@ def _main() -> None:
   """From annotated photos to a pushed, checked multi-task model."""
 
 
-@app.command()
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def run(
+  context: typer.Context,
   config: Annotated[
     str, typer.Option(help="A config's name, or a Python file that defines CONFIG.")
   ] = "demo",
@@ -41,9 +42,15 @@ def run(
   ] = None,
   runs: Annotated[pathlib.Path, typer.Option(help="Where run folders go.")] = pathlib.Path("runs"),
   net: Annotated[str, typer.Option(help="Run a part: up to this net, and push nothing.")] = "",
+  runner: Annotated[
+    str, typer.Option(help="direct, flink, dataflow or portable, or a RunnerConfig's .json file.")
+  ] = "direct",
   debug: Debug = False,
 ) -> None:
-  """Run a whole pipeline on this machine; what is done already comes from the cache.
+  """Run a whole pipeline; what is done already comes from the cache.
+
+  The components run on this machine, one after the other; `--runner` says where
+  their Beam jobs do. Options that are not listed here are Beam's own.
 
   Examples:
 
@@ -52,15 +59,24 @@ def run(
       taskmix run --config demo --net pnet
 
       taskmix run --config faces --data my_photos
+
+      taskmix run --config faces --data my_photos --runner flink --flink_master=jobmanager:8081
   """
   from pipeline import run as pipeline_run
   from pipeline.config import REPOSITORY, load_config
   from pipeline.folders import RunFolder
+  from pipeline.runners import run_args
 
   try:
     loaded = load_config(config)
     folder = RunFolder((runs / loaded.name).resolve())
-    summary = pipeline_run.run(loaded, data=data or REPOSITORY / loaded.data, folder=folder, through=net)
+    summary = pipeline_run.run(
+      loaded,
+      data=data or REPOSITORY / loaded.data,
+      folder=folder,
+      through=net,
+      beam_args=run_args(runner, context.args),
+    )
   except KeyboardInterrupt:
     typer.echo("\nInterrupted. The same command goes on from what was done.", err=True)
     raise SystemExit(INTERRUPTED) from None
@@ -84,7 +100,10 @@ def convert(
   ] = "demo",
   net: Annotated[str, typer.Option(help="Which of the config's nets; its first by default.")] = "",
   data: Annotated[str, typer.Option(help="The data folder; the config's own by default.")] = "",
-  runner: Annotated[str, typer.Option(help="Beam's name of a runner.")] = "DirectRunner",
+  runner: Annotated[
+    str,
+    typer.Option(help="direct, flink, dataflow, portable, a RunnerConfig's .json file, or Beam's own name."),
+  ] = "direct",
   overwrite: Annotated[
     bool, typer.Option("--overwrite", help="Replace a finished conversion at OUTPUT.")
   ] = False,
@@ -99,20 +118,22 @@ def convert(
       taskmix convert out --config demo
 
       taskmix convert gs://bucket/crops --config faces --data gs://bucket/photos \\
-        --runner DataflowRunner --project P --region R --temp_location gs://bucket/tmp
+        --runner dataflow --project P --region R --temp_location gs://bucket/tmp
   """
   from pipeline.config import REPOSITORY, load_config
+  from pipeline.runners import convert_args
   from taskmix.examples.convert import convert_command
 
   with _plain_errors(debug=debug):
     loaded = load_config(config)
+    engine, *beam_args = convert_args(runner, context.args)
     convert_command(
       loaded.through(net or loaded.nets[0].name)[-1].net,
       data=data or str(REPOSITORY / loaded.data),
       output=output,
       conversion=loaded.conversion,
-      runner=runner,
-      beam_args=context.args,
+      runner=engine.removeprefix("--runner="),
+      beam_args=beam_args,
       overwrite=overwrite,
       say=typer.echo,
     )

@@ -46,7 +46,7 @@ from taskmix.spec import Net, Training, split_name, to_json
 
 
 def create_pipeline(
-  config: Config, *, data: str, folder: RunFolder, through: str = ""
+  config: Config, *, data: str, folder: RunFolder, through: str = "", beam_args: Sequence[str] = ()
 ) -> tfx_pipeline.Pipeline:
   """The whole run of `config`, from annotated photos to a pushed SavedModel.
 
@@ -56,6 +56,7 @@ def create_pipeline(
     folder: where metadata, artifacts, checkpoints and pushed models go.
     through: name of the last net wanted, which leaves out what follows it; ""
       runs everything.
+    beam_args: of every Beam component, see `pipeline.runners`.
 
   Raises:
     ValueError: if the data folder or a net's schema is not there.
@@ -74,6 +75,7 @@ def create_pipeline(
     pipeline_root=str(folder.artifacts),
     metadata_connection_config=metadata.sqlite_metadata_connection_config(str(folder.metadata)),
     enable_cache=True,
+    beam_pipeline_args=list(beam_args),
     components=nodes,
   )
 

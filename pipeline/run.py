@@ -7,7 +7,7 @@ import fcntl
 import os
 import pathlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from pipeline.config import Config, node_id
@@ -30,7 +30,13 @@ class RunError(Exception):
 
 
 def run(
-  config: Config, *, data: pathlib.Path, folder: RunFolder, through: str = "", narrate: bool = True
+  config: Config,
+  *,
+  data: pathlib.Path,
+  folder: RunFolder,
+  through: str = "",
+  beam_args: Sequence[str] = (),
+  narrate: bool = True,
 ) -> "Summary":
   """Runs every component, or takes it from the cache, and sums the run up.
 
@@ -39,6 +45,7 @@ def run(
     data: the data folder.
     folder: where everything goes.
     through: name of the last net wanted; "" runs everything.
+    beam_args: of every Beam component, see `pipeline.runners`.
     narrate: print a line a component.
 
   Raises:
@@ -65,7 +72,9 @@ def run(
       state = "from cache" if step.cached else "done"
       say(f"  {step.component:<28} {state:<11} {step.seconds:6.1f} s")
 
-    pipeline = dag.create_pipeline(config, data=str(data.resolve()), folder=folder, through=through)
+    pipeline = dag.create_pipeline(
+      config, data=str(data.resolve()), folder=folder, through=through, beam_args=beam_args
+    )
     try:
       local.NarratingDagRunner(ended).run(pipeline)
     except local.ComponentError as error:

@@ -1,6 +1,7 @@
 """Fixtures that every test may use."""
 
 import pathlib
+import shutil
 
 import pytest
 
@@ -20,3 +21,77 @@ def shared_data() -> pathlib.Path:
   if not folder.is_dir():
     pytest.skip("needs the development photos in ../shared/data, which are not here")
   return folder
+
+
+# A handful of the embedded photos.
+PHOTOS = (
+  "photos/adminkit_avatar-2.jpg",
+  "photos/adminkit_avatar-3.jpg",
+  "photos/facerec_obama.jpg",
+  "photos/faceapi_sample6.jpg",
+  "photos/skimage_astronaut.jpg",
+  "photos/mpl_grace_hopper.jpg",
+  "negatives/skimage_coffee.jpg",
+  "negatives/skimage_rocket.jpg",
+)
+
+CONFIG = '''
+"""A run in seconds: eight photos, a few steps, bounds that any net keeps."""
+import dataclasses
+from pipeline.config import Stage
+from pipeline.configs.demo import CONFIG as DEMO
+from taskmix.spec import Bound, Training
+
+TRAINING = Training(batch_size=56, steps=STEPS, checkpoint_every=10, steps_per_execution=5)
+
+
+def stage(net):
+  tasks = tuple(
+    dataclasses.replace(task, bounds=tuple(Bound(bound.metric, **LIMITS) for bound in task.bounds))
+    for task in net.tasks
+  )
+  return Stage(dataclasses.replace(net, tasks=tasks), TRAINING)
+
+
+CONFIG = dataclasses.replace(DEMO, name="handful", stages=tuple(map(stage, DEMO.nets[:NETS])))
+'''
+
+
+@pytest.fixture(scope="session")
+def handful(demo, tmp_path_factory) -> pathlib.Path:
+  """A data folder with eight of the embedded photos and their annotations."""
+  folder = tmp_path_factory.mktemp("handful")
+  for photo in PHOTOS:
+    (folder / photo).parent.mkdir(exist_ok=True)
+    shutil.copy(demo / photo, folder / photo)
+  (folder / "bbx_gt.txt").write_text("".join(_box_blocks((demo / "bbx_gt.txt").read_text().splitlines())))
+  header, *rows = (demo / "landmarks.csv").read_text().splitlines(keepends=True)
+  (folder / "landmarks.csv").write_text(header + "".join(row for row in rows if row.startswith(PHOTOS)))
+  return folder
+
+
+def _box_blocks(lines: list[str]) -> list[str]:
+  """The lines of WIDER's text that belong to PHOTOS."""
+  kept, at = [], 0
+  while at < len(lines):
+    end = at + 2 + max(int(lines[at + 1]), 1)
+    if lines[at] in PHOTOS:
+      kept += [line + "\n" for line in lines[at:end]]
+    at = end
+  return kept
+
+
+@pytest.fixture
+def write_config(tmp_path):
+  """A function that writes a config file: `write_config(steps=20, nets=3, min=..., max=...)`."""
+
+  def write(steps: int, *, nets: int = 1, **limits: float) -> str:
+    path = tmp_path / "handful.py"
+    values = {"**LIMITS": f"**{limits or {'min': -1e9}}", "STEPS": str(steps), "NETS": str(nets)}
+    text = CONFIG
+    for name, value in values.items():
+      text = text.replace(name, value)
+    path.write_text(text)
+    return str(path)
+
+  return write
