@@ -4,6 +4,7 @@ Nothing heavy is imported before a command needs it, so that `--help` is quick.
 """
 
 import contextlib
+import os
 import pathlib
 import sys
 import warnings
@@ -62,31 +63,27 @@ def run(
 
       taskmix run --config faces --data my_photos --runner flink --flink_master=jobmanager:8081
   """
-  from pipeline import run as pipeline_run
-  from pipeline.config import REPOSITORY, load_config
-  from pipeline.folders import RunFolder
-  from pipeline.runners import run_args
+  # Imports take seconds too, in which a person may press Ctrl-C.
+  with _plain_errors(debug=debug, interrupted="The same command goes on from what was done."):
+    from pipeline import run as pipeline_run
+    from pipeline import summary as summaries
+    from pipeline.config import REPOSITORY, load_config
+    from pipeline.folders import RunFolder
+    from pipeline.runners import run_args
 
-  try:
     loaded = load_config(config)
     folder = RunFolder((runs / loaded.name).resolve())
-    summary = pipeline_run.run(
-      loaded,
-      data=data or REPOSITORY / loaded.data,
-      folder=folder,
-      through=net,
-      beam_args=run_args(runner, context.args),
-    )
-  except KeyboardInterrupt:
-    typer.echo("\nInterrupted. The same command goes on from what was done.", err=True)
-    raise SystemExit(INTERRUPTED) from None
-  except pipeline_run.RunError as error:
-    _fail(error, code=REFUSED, hint=f"Log: {error.log}", debug=debug)
-  except ValueError as error:
-    _fail(error, code=UNUSABLE, debug=debug)
-  from pipeline import summary as summaries
-
-  typer.echo(summaries.text(summary))
+    try:
+      summary = pipeline_run.run(
+        loaded,
+        data=data or REPOSITORY / loaded.data,
+        folder=folder,
+        through=net,
+        beam_args=run_args(runner, context.args),
+      )
+    except pipeline_run.RunError as error:
+      _fail(error, code=REFUSED, hint=f"Log: {error.log}", debug=debug)
+    typer.echo(summaries.text(summary))
   if not summary.blessed:
     raise SystemExit(REFUSED)
 
@@ -150,7 +147,7 @@ def list_models(folder: ModelFolder, debug: Debug = False) -> None:
 
   Example:
 
-      taskmix models list runs/demo/serving/pnet
+      taskmix models list runs/demo/serving/detector
   """
   from taskmix.serving import versions
 
@@ -168,7 +165,7 @@ def show_model(
 
   Example:
 
-      taskmix models show runs/demo/serving/pnet
+      taskmix models show runs/demo/serving/detector
   """
   from taskmix.serving import versions
 
@@ -186,7 +183,7 @@ def roll_back_model(
 
   Example:
 
-      taskmix models rollback runs/demo/serving/pnet
+      taskmix models rollback runs/demo/serving/detector
   """
   from taskmix.serving import versions
 
@@ -303,15 +300,23 @@ def schema(
 
 
 @contextlib.contextmanager
-def _plain_errors(*, debug: bool) -> Iterator[None]:
-  """Ends the command with a user's mistake as one line, without its stack trace."""
+def _plain_errors(*, debug: bool, interrupted: str = "") -> Iterator[None]:
+  """Ends the command with a user's mistake as one line, without its stack trace.
+
+  Args:
+    debug: raise it instead.
+    interrupted: what to say of Ctrl-C beside that it was pressed.
+  """
   try:
     yield
   except (ValueError, OSError, ImportError) as error:
     _fail(error, code=UNUSABLE, debug=debug)
   except KeyboardInterrupt:
-    typer.echo("\nInterrupted.", err=True)
-    raise SystemExit(INTERRUPTED) from None
+    typer.echo(f"\nInterrupted. {interrupted}".rstrip(), err=True)
+    sys.stdout.flush()
+    # Not by SystemExit: Python would wait for the threads of Beam and TensorFlow,
+    # which go on with what they were at. A kill at any time is safe, so is this.
+    os._exit(INTERRUPTED)
 
 
 def _fail(error: Exception, *, code: int, hint: str = "", debug: bool) -> NoReturn:
