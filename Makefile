@@ -45,12 +45,16 @@ run: $(READY) ## photos to a pushed model, on the embedded photos
 	@$(BIN)/taskmix run --config demo
 
 .PHONY: test
-test: $(READY) ## the whole test suite
-	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+test: $(READY) ## the whole test suite, but for what starts engines of its own
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not engines" $(ARGS)
+
+.PHONY: test-engines
+test-engines: $(READY) ## conversions on a job server and on a Flink cluster, started on loopback
+	@$(BIN)/python -m pytest -m engines -rs $(ARGS)
 
 .PHONY: test-fast
 test-fast: $(READY) ## the tests that run no pipeline
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not pipeline" $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not pipeline and not engines" $(ARGS)
 
 .PHONY: lint
 lint: $(READY) ## style and types
@@ -75,6 +79,10 @@ schemas: $(READY) ## write schemas/ anew from the nets, for review
 .PHONY: bench-convert
 bench-convert: $(READY) ## photos/s of the conversion [DATA=... SCALE=full]
 	@$(BIN)/python -m benchmarks.convert $(if $(DATA),--data $(DATA))
+
+.PHONY: bench-mine
+bench-mine: $(READY) ## photos/s of the search for hard examples [DATA=...]
+	@$(BIN)/python -m benchmarks.mine $(if $(DATA),--data $(DATA))
 
 .PHONY: bench-input
 bench-input: $(READY) ## examples/s of the input engines
