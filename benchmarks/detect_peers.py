@@ -14,9 +14,16 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-# Torch's threads spin while they wait for each other: beside any other process on
-# the same cores that made facenet-pytorch ten times slower than sleeping does.
-_SETTINGS = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_WAIT_POLICY": "PASSIVE"}
+_SETTINGS = {
+  "CUDA_VISIBLE_DEVICES": "",
+  "TF_CPP_MIN_LOG_LEVEL": "3",
+  # Torch's threads spin while they wait for each other: beside any other process on
+  # the same cores that made facenet-pytorch ten times slower than sleeping does.
+  "OMP_WAIT_POLICY": "PASSIVE",
+  # TensorFlow's oneDNN kernels, for ours and for mtcnn; it turns them on by itself
+  # on processors with AVX-512 VNNI only. Torch always has them on.
+  "TF_ENABLE_ONEDNN_OPTS": "1",
+}
 
 WORKER = pathlib.Path(__file__).with_name("detect_worker.py")
 

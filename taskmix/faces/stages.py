@@ -7,8 +7,7 @@ takes the model's weights and folds what can be folded:
 - the image's scaling into the first convolution;
 - PReLU into `max(x, slope * x)` where no slope is above 1;
 - first convolution, PReLU and a 2/2 pooling into one strided convolution that
-  gives every value under a pool, and each times its slope, as channels, and one
-  maximum over them;
+  gives every value under a pool as channels, and one maximum over them;
 - all heads into one;
 - a task's learnt standardization into its head.
 
@@ -132,9 +131,10 @@ def _fold(model: Any) -> tuple[list[Step], dict[str, tuple[np.ndarray, np.ndarra
   layers = [(type(layer).__name__, layer) for layer in trunk]
   steps: list[Step] = []
   scale, offset = 1.0, 0.0
+  # The order of the channels, where the next convolution reads another than the model's.
+  order: np.ndarray | None = None
   while layers:
     (kind, layer), rest = layers[0], layers[1:]
-    kinds = [name for name, _ in layers[:3]]
     if kind == "Rescaling":
       scale, offset = float(layer.scale), float(layer.offset)
     elif kind == "Conv2D":
@@ -143,13 +143,21 @@ def _fold(model: Any) -> tuple[list[Step], dict[str, tuple[np.ndarray, np.ndarra
         raise Unfoldable(f"{layer.name}: scaling in the middle of the net")
       kernel, bias = kernel * scale, bias + offset * kernel.sum(axis=(0, 1, 2))
       scale, offset = 1.0, 0.0
-      if kinds == ["Conv2D", "PReLU", "MaxPooling2D"] and _pools_thin_pairs(layers, kernel):
-        steps.append(_pooled_convolution(kernel, bias, _slopes(rest[0][1])))
+      if order is not None:
+        kernel, order = kernel[..., order, :], None
+      # Behind it the channels stand in another order, which a convolution can follow.
+      folds = [name for name, _ in layers[:4]] == ["Conv2D", "PReLU", "MaxPooling2D", "Conv2D"]
+      if folds and _pools_thin_pairs(layers, kernel):
+        step, order = _pooled_convolution(kernel, bias, _slopes(rest[0][1]))
+        steps.append(step)
         rest = rest[2:]
       else:
         steps.append(_convolution(kernel, bias))
     elif kind == "Dense":
       steps.append(_dense(*_weights(layer)))
+    elif kind == "PReLU" and rest and rest[0][0] == "MaxPooling2D":
+      steps += _pooled_prelu(_slopes(layer), rest[0][1])
+      rest = rest[1:]
     elif kind == "PReLU":
       steps.append(_prelu(_slopes(layer)))
     elif kind == "MaxPooling2D":
@@ -251,9 +259,19 @@ def _convolution(kernel: np.ndarray, bias: np.ndarray) -> Step:
 
 
 def _prelu(slopes: np.ndarray) -> Step:
-  if slopes.max() <= 1:
+  if slopes.max(initial=0) <= 1:
     return lambda x: tf.maximum(x, x * slopes)
   return lambda x: tf.where(x > 0, x, x * slopes)
+
+
+def _pooled_prelu(slopes: np.ndarray, pool: Any) -> list[Step]:
+  """PReLU and the pooling behind it.
+
+  A slope above 1 cannot be folded into a maximum. But such a PReLU only rises, so
+  its channel is pooled as it is and bent afterwards, where there is less of it.
+  """
+  steps = [_prelu(np.minimum(slopes, 1)), _pooling(pool)]
+  return steps if slopes.max() <= 1 else [*steps, _prelu(np.maximum(slopes, 1))]
 
 
 def _pooling(layer: Any) -> Step:
@@ -265,31 +283,40 @@ def _flatten(x: tf.Tensor) -> tf.Tensor:
   return tf.reshape(x, [-1, x.shape[1:].num_elements()])
 
 
-def _pooled_convolution(kernel: np.ndarray, bias: np.ndarray, slopes: np.ndarray) -> Step:
+def _pooled_convolution(kernel: np.ndarray, bias: np.ndarray, slopes: np.ndarray) -> tuple[Step, np.ndarray]:
   """Convolution, PReLU, 2/2 pooling: one strided convolution, one maximum.
 
-  For a slope of at most 1, prelu(x) = max(x, slope * x), so the pool of PReLU is
-  one maximum over eight values: four places under the pool, each as it is and
-  times its slope. A convolution of stride 2 with a kernel one larger gives all
-  eight as channels. A channel with a slope s above 1 goes in with slope 1, which
-  pools x alone, and gets its negative part times s afterwards: right, because
-  such a PReLU only rises.
+  A convolution of stride 2 with a kernel one larger gives the four values under a
+  pool as channels. A PReLU with a slope of 0 or more only rises: its channels are
+  pooled first and bent afterwards. One with a slope below 0 is
+  max(x, slope * x), so its pool is a maximum over eight values: the four, and the
+  four times the slope, which the convolution gives too.
+
+  Args:
+    kernel: float32 [h, w, depth, filters].
+    bias, slopes: float32 [filters].
+
+  Returns:
+    The step, and the order in which its channels stand: those with slopes below 0
+    come first.
   """
-  high, wide, depth, filters = kernel.shape
-  under = np.zeros((high + 1, wide + 1, depth, 2, 2, 2, filters), np.float32)
-  factors = np.stack([np.ones_like(slopes), np.minimum(slopes, 1)])
+  order = np.argsort(slopes >= 0, kind="stable")
+  falling, filters = int((slopes < 0).sum()), len(slopes)
+  kernel, bias, slopes = kernel[..., order], bias[order], slopes[order]
+  kernel = np.concatenate([kernel, kernel[..., :falling] * slopes[:falling]], axis=-1)
+  bias = np.concatenate([bias, bias[:falling] * slopes[:falling]])
+  high, wide, depth, values = kernel.shape
+  under = np.zeros((high + 1, wide + 1, depth, 2, 2, values), np.float32)
   for row in range(2):
     for column in range(2):
-      for part in range(2):
-        under[row : row + high, column : column + wide, :, row, column, part] = kernel * factors[part]
-  joint_kernel = under.reshape(high + 1, wide + 1, depth, 8 * filters)
-  joint_bias = np.tile((bias * factors).ravel(), 4)
-  steep = np.maximum(slopes, 1)
+      under[row : row + high, column : column + wide, :, row, column] = kernel
+  joint_kernel, joint_bias = under.reshape(high + 1, wide + 1, depth, 4 * values), np.tile(bias, 4)
+  bend = _prelu(slopes[falling:])
 
   def step(x: tf.Tensor) -> tf.Tensor:
-    values = tf.nn.bias_add(tf.nn.conv2d(x, joint_kernel, 2, "VALID"), tf.constant(joint_bias))
-    shape = tf.shape(values)
-    pooled = tf.reduce_max(tf.reshape(values, tf.concat([shape[:3], [8, filters]], 0)), axis=3)
-    return pooled if steep.max() == 1 else tf.where(pooled > 0, pooled, pooled * steep)
+    each = tf.nn.bias_add(tf.nn.conv2d(x, joint_kernel, 2, "VALID"), tf.constant(joint_bias))
+    pooled = tf.reduce_max(tf.reshape(each, tf.concat([tf.shape(each)[:3], [4, values]], 0)), axis=3)
+    falls, rises, bent = tf.split(pooled, [falling, filters - falling, falling], axis=3)
+    return tf.concat([tf.maximum(falls, bent), bend(rises)], axis=3)
 
-  return step
+  return step, order
