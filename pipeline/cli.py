@@ -276,21 +276,27 @@ def import_weights(
 
 @app.command()
 def schema(
-  net: Annotated[str, typer.Option(help="A net of taskmix.nets.mtcnn; all by default.")] = "",
+  net: Annotated[str, typer.Option(help="One net; all by default.")] = "",
+  config: Annotated[str, typer.Option(help="The nets of this config, instead of taskmix's own.")] = "",
   write: Annotated[bool, typer.Option("--write", help="Write schemas/, for review.")] = False,
+  debug: Debug = False,
 ) -> None:
   """Print the schema that follows from a net, or write it to schemas/.
 
-  Example:
+  Examples:
 
       taskmix schema --write && git diff schemas/
-  """
-  from pipeline.config import REPOSITORY
-  from taskmix import schema as schemas
-  from taskmix.nets.mtcnn import MTCNN
 
-  for each in MTCNN.nets:
-    if net in ("", each.name):
+      taskmix schema --config my_config.py --write
+  """
+  from pipeline.config import REPOSITORY, load_config
+  from taskmix import schema as schemas
+  from taskmix.nets import every_net
+
+  with _plain_errors(debug=debug):
+    for each in load_config(config).nets if config else every_net():
+      if net not in ("", each.name):
+        continue
       if write:
         path = REPOSITORY / "schemas" / f"{each.name}.pbtxt"
         schemas.write_schema(each, str(path))
@@ -310,7 +316,9 @@ def _plain_errors(*, debug: bool, interrupted: str = "") -> Iterator[None]:
   try:
     yield
   except (ValueError, OSError, ImportError) as error:
-    _fail(error, code=UNUSABLE, debug=debug)
+    from pipeline.run import remedy
+
+    _fail(error, code=UNUSABLE, hint=remedy(error), debug=debug)
   except KeyboardInterrupt:
     typer.echo(f"\nInterrupted. {interrupted}".rstrip(), err=True)
     sys.stdout.flush()
