@@ -10,6 +10,7 @@ import dataclasses
 import itertools
 import json
 import math
+import re
 from collections.abc import Sequence
 from typing import Literal, TypeVar
 
@@ -367,16 +368,29 @@ class Phases:
     eval_share: the fraction of photos that the hash of the decoded picture
       sends to eval.
     eval_images: image ids that go to eval whatever their hash.
+    stratified: evaluate the photos of each kind with the lowest hashes, as many
+      as `eval_share` of that kind, rounded; else every photo by its own hash,
+      which is right on average only, but photos that are added later then move
+      none of the others.
+    group: a regular expression; photos in whose ids it finds the same text (of
+      its first group, where it has one) are always in one phase, as the photos
+      of a person or of an event should be. "" groups none.
   """
 
   __pydantic_config__ = _STRICT
 
   eval_share: float = 0.1
   eval_images: tuple[str, ...] = ()
+  stratified: bool = False
+  group: str = ""
 
   def __post_init__(self):
     if not 0 <= self.eval_share < 1:
       raise ValueError(f"eval_share must be in [0, 1), not {self.eval_share}")
+    try:
+      re.compile(self.group)
+    except re.error as error:
+      raise ValueError(f"group {self.group!r} is no regular expression: {error}") from error
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from taskmix.examples import manifest, storage
 from taskmix.examples.cutting import UnitReport, read_report
 from taskmix.examples.duplicates import Fingerprints, groups
-from taskmix.examples.phases import assign_phases, require_known
+from taskmix.examples.phases import assign_phases, join_by_name, require_known
 from taskmix.examples.sharding import BUCKETS, bucket_histogram, shard_bounds, shard_count, shard_name
 from taskmix.examples.spill import Run, read_index
 from taskmix.sources.files import join, read_bytes
@@ -89,12 +89,15 @@ class Planner:
     self._stop_if_bad(paths)
     prints = Fingerprints.join([report.prints for report in _reports(paths)])
     good = np.concatenate([report.good for report in _reports(paths)])
+    names = [name for report in _reports(paths) for name in report.image_ids] if self.net.phases.group else []
+    names = [name for name, is_good in zip(names, good, strict=False) if is_good]
     phases = np.full(len(good), -1, np.int8)
     phases[good] = assign_phases(
-      groups(prints),
+      join_by_name(groups(prints), names, self.net.phases.group),
       prints.content,
       wanted=self._wanted(paths)[good],
       eval_share=self.net.phases.eval_share,
+      strata=self._strata(paths, len(good))[good] if self.net.phases.stratified else None,
     )
     _write_photos(join(self.output, manifest.PHOTOS), paths, phases)
     return phases
@@ -110,6 +113,15 @@ class Planner:
       seen |= named.intersection(report.image_ids)
     require_known(self.net.phases, seen)
     return np.array(wanted, np.int8)
+
+  def _strata(self, paths: Sequence[str], count: int) -> np.ndarray:
+    """int8 [photos], the last kind in the mixture that each gave an example of; -1 for none."""
+    strata = np.full(count, -1, np.int8)
+    for report in _reports(paths):
+      for run in report.runs:
+        photos = read_index(run)["photo"]
+        strata[photos] = np.maximum(strata[photos], self.net.mixture.names.index(run.kind))
+    return strata
 
   def _stop_if_bad(self, paths: Sequence[str]) -> None:
     total = sum(len(report.image_ids) for report in _reports(paths))
