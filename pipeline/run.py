@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import datetime
+import errno
 import fcntl
 import os
 import pathlib
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 from pipeline.config import Config, node_id
 from pipeline.console import quiet_terminal
 from pipeline.folders import RunFolder
+from pipeline.recovery import recover
 from taskmix.gates import GateError
 from taskmix.spec import Net
 
@@ -61,6 +63,8 @@ def run(
     say = _printer(terminal) if narrate else _silent
     begin = time.monotonic()
     say(f"taskmix run {config.name}: {data} -> {folder.root}   (log: {log})")
+    for line in recover(folder, now=datetime.datetime.now()):
+      say(f"  {line}")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
     from pipeline import dag, local, summary
@@ -109,7 +113,19 @@ def _explain(error: Exception) -> str:
     if cause.__cause__ is None:
       break
     cause = cause.__cause__
-  return f"{error}: {cause}"
+  return "\n".join(filter(None, (f"{error}: {cause or ''}", remedy(cause))))
+
+
+def remedy(cause: BaseException | None) -> str:
+  """What to do where the machine is at fault, by the libraries' own words too: TensorFlow has no errno."""
+  text, number = str(cause).lower(), getattr(cause, "errno", None)
+  if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "no space left" in text:
+    return "The disk is full: free some space and run again; it goes on from what was done."
+  if number in (errno.EROFS, errno.EACCES, errno.EPERM) or "read-only file system" in text:
+    return "Give a folder that this user may write, with --runs, or mend its rights and run again."
+  if isinstance(cause, MemoryError) or number == errno.ENOMEM:
+    return "Memory ran out: close other programs, or lower the batch size, and run again."
+  return ""
 
 
 @contextlib.contextmanager
@@ -117,11 +133,17 @@ def _only_run_in(folder: RunFolder) -> Iterator[None]:
   """Holds the folder's lock: SQLite and checkpoints are for one run at a time.
 
   Raises:
-    ValueError: if another run holds it.
+    ValueError: if another run holds it, or the folder cannot be written.
   """
-  folder.root.mkdir(parents=True, exist_ok=True)
+  try:
+    folder.root.mkdir(parents=True, exist_ok=True)
+    file = (folder.root / ".lock").open("w")
+  except OSError as error:
+    raise ValueError(
+      f"{folder.root} cannot be written ({error.strerror}): with --runs, give a folder that you may write"
+    ) from None
   # The lock goes with the process, so a killed run leaves none behind.
-  with (folder.root / ".lock").open("w") as lock:
+  with file as lock:
     try:
       fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -4,8 +4,7 @@ from tfx.dsl.components.base import base_beam_component, executor_spec
 from tfx.types import channel_utils, component_spec, standard_artifacts
 
 from components.crop_example_gen import executor
-from taskmix.examples.listing import require_data, source_fingerprint
-from taskmix.sources.files import is_remote
+from taskmix.examples.listing import data_fingerprint
 from taskmix.spec import Conversion, Net, to_json
 
 
@@ -63,13 +62,3 @@ class CropExampleGen(base_beam_component.BaseBeamComponent):
         examples=channel_utils.as_channel([standard_artifacts.Examples()]),
       )
     )
-
-
-def data_fingerprint(net: Net, data_root: str) -> str:
-  """Of annotations and photos; "" for remote ones, which the launcher may not be able to read.
-
-  Raises:
-    ValueError: if there is nothing to convert, or an annotation file is malformed.
-  """
-  require_data(net, data_root)
-  return "" if is_remote(data_root) else source_fingerprint(net, data_root)

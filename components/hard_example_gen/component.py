@@ -7,8 +7,8 @@ from tfx.types import channel_utils, component_spec, standard_artifacts
 from tfx.types.channel import BaseChannel
 
 from components import stage_models
-from components.crop_example_gen.component import data_fingerprint
 from components.hard_example_gen import executor
+from taskmix.examples.listing import data_fingerprint
 from taskmix.faces.mining import Mining
 from taskmix.spec import Conversion, Net, to_json
 

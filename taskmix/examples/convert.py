@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -125,7 +126,7 @@ class Conversions:
 
   @contextlib.contextmanager
   def problems(self) -> Iterator[None]:
-    """Raises a user's mistake that a worker met as the ValueError that it was."""
+    """Raises a user's mistake that a worker met as the ValueError that it was, a full disk as its OSError."""
     try:
       yield
     except Exception as error:
@@ -133,6 +134,10 @@ class Conversions:
 
       path = join(self.work, PROBLEM)
       if not storage.exists(path):
+        # Beam raises what its workers met as the text of a RuntimeError.
+        if told := re.search(r"OSError: \[Errno (\d+)\]", str(error)):
+          number = int(told[1])
+          raise OSError(number, os.strerror(number), self.output) from error
         raise
       raise ValueError(read_bytes(path).decode("utf-8", "surrogateescape")) from error
 

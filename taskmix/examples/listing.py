@@ -90,6 +90,16 @@ def source_fingerprint(net: Net, data_root: str) -> str:
   return f"{stable_hash(*(part for s in net.sources for part in _traces(s, data_root))):016x}"
 
 
+def data_fingerprint(net: Net, data_root: str) -> str:
+  """Of annotations and photos; "" for remote ones, which the launcher may not be able to read.
+
+  Raises:
+    ValueError: if there is nothing to convert, or an annotation file is malformed.
+  """
+  require_data(net, data_root)
+  return "" if is_remote(data_root) else source_fingerprint(net, data_root)
+
+
 def annotation_digest(source: Source, data_root: str) -> str:
   """SHA-256 of the source's annotation file; "" where it is a folder or none."""
   path = join(data_root, source.annotations) if source.annotations else ""

@@ -10,6 +10,7 @@ from tfx.types import artifact_utils, standard_artifacts
 
 from components.crop_example_gen.component import CropExampleGen
 from components.crop_example_gen.executor import Executor
+from taskmix.examples.convert import Conversions
 from taskmix.examples.manifest import read_manifest
 from taskmix.nets.mtcnn import PNET
 from taskmix.sources.annotated import AnnotationError
@@ -105,6 +106,18 @@ def test_the_fingerprint_changes_with_photos_and_annotations(data):
   assert third != second
   (data / "bbx_gt.txt").write_text((data / "bbx_gt.txt").read_text().replace("73 59", "74 59"))
   assert fingerprint() not in (first, second, third)
+
+
+def test_photos_that_change_while_they_are_converted_stop_the_run(data, tmp_path, monkeypatch):
+  finish = Conversions.finish
+
+  def meanwhile(steps):
+    shutil.copy(data / PHOTOS[1], data / PHOTOS[0])
+    return finish(steps)
+
+  monkeypatch.setattr(Conversions, "finish", meanwhile)
+  with pytest.raises(ValueError, match="changed while they were converted: let nothing write there"):
+    _run(_component(data), tmp_path / "examples")
 
 
 def test_net_and_settings_are_properties_so_that_a_change_meets_no_stale_cache(data):
