@@ -79,13 +79,12 @@ def encode(columns: Sequence[Column], batch: Mapping[str, Any]) -> list[bytes]:
 
 def _layouts(lengths: Sequence[int | np.ndarray]) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
   """(payload lengths, rows that have them): int [rows], ordered; every row once."""
-  rows_of: dict[tuple[int, ...], list[int]] = {}
-  varying = [part.tolist() for part in lengths if not isinstance(part, int)]
-  for row, key in enumerate(zip(*varying, strict=True)):
-    rows_of.setdefault(key, []).append(row)
-  for key, rows in rows_of.items():
-    sizes = iter(key)
-    yield tuple(part if isinstance(part, int) else next(sizes) for part in lengths), np.array(rows)
+  varying = np.stack([part for part in lengths if not isinstance(part, int)])
+  order = np.lexsort(varying)
+  changes = (np.diff(varying[:, order]) != 0).any(axis=0)
+  for rows in np.split(order, np.flatnonzero(changes) + 1) if len(order) else ():
+    sizes = iter(varying[:, rows[0]].tolist())
+    yield tuple(part if isinstance(part, int) else next(sizes) for part in lengths), rows
 
 
 def decode(columns: Sequence[Column], record: bytes) -> dict[str, Any]:
@@ -201,7 +200,7 @@ def _string_rows(column: Column, values: Any, count: int, name: bytes) -> _Rows:
   if isinstance(values, str | bytes):
     data = np.frombuffer(_to_bytes(values), np.uint8)[None]
     return _Rows(name, 0x0A, data.shape[1], data)
-  rows = [_to_bytes(value) for value in values]
+  rows = list(map(_to_bytes, values))
   return _Rows(name, 0x0A, np.fromiter(map(len, rows), int, count), rows)
 
 

@@ -1,6 +1,7 @@
 """From a few photos to runs of encoded examples: what one worker does."""
 
 import dataclasses
+import itertools
 import pickle
 from collections.abc import Callable, Sequence
 
@@ -13,7 +14,7 @@ from taskmix.examples.hook import make_sample
 from taskmix.examples.photos import BadPhotoError, load
 from taskmix.examples.sharding import keys_of
 from taskmix.examples.spill import Run, RunWriter
-from taskmix.faces import crops
+from taskmix.faces import crops, placing
 from taskmix.keys import stable_hash
 from taskmix.sources.annotated import AnnotatedImage
 from taskmix.sources.files import join, read_bytes
@@ -65,7 +66,7 @@ class Cutter:
     images = pickle.loads(read_bytes(unit.path))
     writer = RunWriter(self.folder, unit.name)
     pending = _Pending(self, unit, writer)
-    photos = [self._photo(unit, index, image, pending) for index, image in enumerate(images)]
+    photos = [self._photo(index, image, pending) for index, image in enumerate(images)]
     pending.flush()
     writer.flush()
     path = join(self.folder, f"{unit.name}.report")
@@ -76,32 +77,21 @@ class Cutter:
     """Of every choice in the unit: two sources may list the same photo."""
     return stable_hash(self.conversion.seed, unit.source)
 
-  def _photo(self, unit: Unit, index: int, image: AnnotatedImage, pending: "_Pending") -> "_Photo":
+  def _photo(self, index: int, image: AnnotatedImage, pending: "_Pending") -> "_Photo":
     try:
       picture, image = self._picture(image)
     except BadPhotoError as error:
       return _Photo(str(error), {}, None)
     levels = crops.halved(picture, _SMALLEST_LEVEL)
-    faces = bad_faces(image, picture.shape[1], picture.shape[0])
+    height, width, _ = picture.shape
+    faces = bad_faces(image, width, height)
     usable = _without(image, list(faces))
-    kinds = next(source.kinds for source in self.net.sources if source.name == unit.source)
     if image.kind or self.net.recipe is None:
-      kind = image.kind or kinds[0]
-      # A source may hold kinds that the net does not take from it.
-      if kind in kinds:
-        batch = crops.whole_image(picture, dataclasses.replace(usable, kind=kind), net=self.net)
-        pending.add_whole(index, kind, image.image_id, batch)
+      pending.add_whole(index, usable, picture)
     else:
-      mined = self.mine(picture) if self.mine and self._by_iou(kinds) else None
-      placed, pixels = crops.cut_photo(
-        levels, usable, net=self.net, kinds=kinds, seed=self.seed_of(unit), mined=mined
-      )
-      pending.add(index, crops.Cut(usable, placed, pixels))
+      mined = self.mine(picture) if self.mine else None
+      pending.add(index, placing.Photo(usable, width, height, mined), levels)
     return _Photo("", faces, fingerprint(levels))
-
-  def _by_iou(self, kinds: Sequence[str]) -> bool:
-    """Whether a crop's overlap decides any of the kinds; the others take no mined squares."""
-    return any(self.net.kind(kind).min_iou is not None for kind in kinds)
 
   def _picture(self, image: AnnotatedImage) -> tuple[np.ndarray, AnnotatedImage]:
     if image.function:
@@ -111,40 +101,50 @@ class Cutter:
 
 
 class _Pending:
-  """Cuts of a unit until there are enough to label and encode together.
+  """Photos and crops of a unit until there are enough to work on together.
 
   Args:
     cutter, unit: what is cut.
     writer: takes the examples.
-    limit: bytes of pixels kept.
+    photos: pictures kept; places are chosen for all of them at once.
+    limit: bytes of crops kept; they are labelled and encoded at once.
   """
 
-  def __init__(self, cutter: Cutter, unit: Unit, writer: RunWriter, *, limit: int = 4 << 20):
-    self._cutter, self._unit, self._writer, self._limit = cutter, unit, writer, limit
+  def __init__(self, cutter: Cutter, unit: Unit, writer: RunWriter, *, photos: int = 4, limit: int = 4 << 20):
+    self._net, self._unit, self._writer = cutter.net, unit, writer
+    self._photos, self._limit = photos, limit
     self._seed = cutter.seed_of(unit)
+    self._kinds = next(source.kinds for source in cutter.net.sources if source.name == unit.source)
+    self._pictures: list[tuple[int, placing.Photo, list[np.ndarray]]] = []
     self._clear()
 
   def _clear(self) -> None:
-    self._cuts: list[crops.Cut] = []
+    self._cuts: list[tuple[Sequence[placing.Photo], placing.Placement, np.ndarray]] = []
     self._indices: list[int] = []
     self._whole: dict[str, list[tuple[int, str, crops.Batch]]] = {}
     self._held = 0
 
-  def add(self, index: int, cut: crops.Cut) -> None:
-    """Takes the crops of the unit's photo number `index`."""
-    self._cuts.append(cut)
-    self._indices.append(index)
-    self._hold(cut.pixels)
+  def add(self, index: int, photo: placing.Photo, levels: list[np.ndarray]) -> None:
+    """Takes the unit's photo number `index`, to cut crops from."""
+    self._pictures.append((index, photo, levels))
+    if len(self._pictures) == self._photos:
+      self._cut()
 
-  def add_whole(self, index: int, kind: str, image_id: str, batch: crops.Batch) -> None:
+  def add_whole(self, index: int, image: AnnotatedImage, picture: np.ndarray) -> None:
     """Takes an image that is a sample itself."""
-    self._whole.setdefault(kind, []).append((index, image_id, batch))
-    self._hold(batch[IMAGE])
+    kind = image.kind or self._kinds[0]
+    # A source may hold kinds that the net does not take from it.
+    if kind in self._kinds:
+      batch = crops.whole_image(picture, dataclasses.replace(image, kind=kind), net=self._net)
+      self._whole.setdefault(kind, []).append((index, image.image_id, batch))
+      self._hold(batch[IMAGE])
 
   def flush(self) -> None:
-    """Labels and encodes all that is held, a kind at a time."""
+    """Cuts, labels and encodes all that is held, a kind at a time."""
+    if self._pictures:
+      self._cut()
     if self._cuts:
-      self._flush_cuts()
+      self._encode_cuts()
     for kind, images in self._whole.items():
       batch = {name: np.concatenate([one[name] for _, _, one in images]) for name in images[0][2]}
       ids = [image_id for _, image_id, _ in images]
@@ -156,23 +156,34 @@ class _Pending:
     if self._held >= self._limit:
       self.flush()
 
-  def _flush_cuts(self) -> None:
-    batch = crops.label(self._cuts, net=self._cutter.net)
-    kinds = list(self._cuts[0].placed)
-    rows = np.array([[len(cut.placed[kind].boxes) for kind in kinds] for cut in self._cuts])
-    kind_of_row = np.repeat(np.tile(np.arange(len(kinds)), len(rows)), rows.ravel())
-    ids = [cut.image.image_id for cut in self._cuts]
-    for number, kind in enumerate(kinds):
+  def _cut(self) -> None:
+    indices, photos, levels = zip(*self._pictures, strict=True)
+    self._pictures = []
+    placement = placing.place_crops(photos, net=self._net, kinds=self._kinds, seed=self._seed)
+    pixels = crops.cut_photos(levels, placement, self._net.input_size[:2])
+    self._cuts.append((photos, placement, pixels))
+    self._indices += indices
+    self._hold(pixels)
+
+  def _encode_cuts(self) -> None:
+    images = [photo.image for photos, _, _ in self._cuts for photo in photos]
+    placement = placing.Placement.join([placement for _, placement, _ in self._cuts])
+    pixels = np.concatenate([pixels for _, _, pixels in self._cuts])
+    batch = crops.label(images, placement, pixels, net=self._net)
+    kind_of_row = np.repeat(np.tile(np.arange(len(self._kinds)), len(images)), placement.counts.ravel())
+    ids = [image.image_id for image in images]
+    for number, kind in enumerate(self._kinds):
       ours = np.flatnonzero(kind_of_row == number)
       columns = {name: values[ours] for name, values in batch.items()}
-      self._write(kind, columns, ids, self._indices, rows[:, number].tolist())
+      self._write(kind, columns, ids, self._indices, placement.counts[:, number].tolist())
 
   def _write(
     self, kind: str, batch: crops.Batch, ids: list[str], indices: list[int], rows: list[int]
   ) -> None:
     """Encodes examples of one kind: `rows` of each photo, photo after photo."""
-    names = [image_id for image_id, count in zip(ids, rows, strict=True) for _ in range(count)]
-    records = codec.encode(self._cutter.net.columns, {**batch, KIND: kind, IMAGE_ID: names})
+    encoded = [image_id.encode("utf-8", "surrogateescape") for image_id in ids]
+    names = list(itertools.chain.from_iterable(map(itertools.repeat, encoded, rows)))
+    records = codec.encode(self._net.columns, {**batch, KIND: kind, IMAGE_ID: names})
     bases = np.array([stable_hash(self._seed, image_id, kind, "order") for image_id in ids], np.uint64)
     numbers = np.arange(len(records)) - np.repeat(np.cumsum([0, *rows])[:-1], rows)
     photos = np.repeat(np.array(indices, np.int64) + self._unit.first, rows)
@@ -217,8 +228,10 @@ def bad_faces(image: AnnotatedImage, width: int, height: int) -> dict[int, str]:
   business, and they are kept, ignored.
   """
   boxes, reasons = image.boxes, {}
-  fine = (boxes[:, :2] < boxes[:, 2:]).all(axis=1) & (boxes[:, :2] < [width, height]).all(axis=1)
-  fine &= (boxes[:, 2:] > 0).all(axis=1) & np.isfinite(boxes).all(axis=1)
+  left, top, right, bottom = boxes.T
+  fine = (left < right) & (top < bottom) & (left < width) & (top < height) & (right > 0) & (bottom > 0)
+  # What is infinite outweighs all else in its sum; what is not a number fails above.
+  fine &= np.isfinite(boxes.sum(axis=1))
   for index in np.flatnonzero(~fine).tolist():
     x1, y1, x2, y2 = boxes[index].tolist()
     if not np.isfinite([x1, y1, x2, y2]).all():

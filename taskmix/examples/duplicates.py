@@ -116,7 +116,7 @@ def _perceptual_hash(picture: np.ndarray) -> int:
   grey = cv2.cvtColor(small, cv2.COLOR_RGB2GRAY).astype(np.float32)
   low = cv2.dct(grey)[:_HASH_SIDE, :_HASH_SIDE].ravel()
   # The first one is the mean brightness, which a re-save may change.
-  bits = low > np.median(low[1:])
+  bits = low > np.sort(low[1:])[len(low) // 2 - 1]
   bits[0] = False
   return int.from_bytes(np.packbits(bits).tobytes(), "big")
 

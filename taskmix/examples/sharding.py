@@ -10,6 +10,7 @@ CRC-32C of it, the record, masked CRC-32C of that; little-endian.
 
 import functools
 import gzip
+import itertools
 import math
 import struct
 import zlib
@@ -58,7 +59,20 @@ def keys_of(bases: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 
 def frame(records: Sequence[bytes]) -> list[bytes]:
   """Each record with its TFRecord header and footer."""
-  return [_header(len(record)) + record + _FOOTER.pack(_masked_crc(record)) for record in records]
+  return [b"".join(parts) for parts in zip(*_frames(records), strict=True)]
+
+
+def framed(records: Sequence[bytes]) -> bytes:
+  """All records with their headers and footers, one after the other."""
+  return b"".join(itertools.chain.from_iterable(zip(*_frames(records), strict=True)))
+
+
+def _frames(records: Sequence[bytes]) -> tuple[list[bytes], Sequence[bytes], list[bytes]]:
+  """Each record's header, itself and its footer."""
+  crcs = np.fromiter(map(_crc32c, records), np.uint32, len(records))
+  footers = ((crcs >> 15 | crcs << 17) + np.uint32(_MASK_DELTA)).astype("<u4").tobytes()
+  headers = [_header(size) for size in map(len, records)]
+  return headers, records, [footers[at : at + 4] for at in range(0, len(footers), 4)]
 
 
 @functools.lru_cache(maxsize=4096)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from taskmix.examples import storage
-from taskmix.examples.sharding import frame
+from taskmix.examples.sharding import FRAME_BYTES, framed
 from taskmix.sources.files import is_remote, join, read_bytes
 
 # key: 64-bit place in the split's order; photo: its place in the sources' list;
@@ -80,11 +80,10 @@ class RunWriter:
       numbers: [n], each one's number in its photo and kind.
       keys: uint64 [n].
     """
-    framed = frame(records)
-    index = np.empty(len(framed), INDEX)
+    index = np.empty(len(records), INDEX)
     index["key"], index["photo"], index["number"] = keys, photos, numbers
-    index["size"] = list(map(len, framed))
-    self._records += framed
+    index["size"] = np.fromiter(map(len, records), np.uint32, len(records)) + FRAME_BYTES
+    self._records += records
     self._index.append(index)
     self._kinds.append(kind)
     self._held += int(index["size"].sum())
@@ -100,7 +99,9 @@ class RunWriter:
       index = np.concatenate(self._index)
       order = np.lexsort((index["number"], index["photo"], index["key"], kinds))
       index, records = index[order], [self._records[i] for i in order.tolist()]
-      storage.write_bytes(path, b"".join([index.tobytes(), *records]))
+      with storage.create(path) as file:
+        file.write(index.tobytes())
+        file.write(framed(records))
       self.runs += _runs(path, names.tolist(), kinds[order], index["size"])
       self._number += 1
     self._clear()

@@ -1,28 +1,21 @@
-"""Crops of one photo, by IoU with all of its faces, with every task's target.
+"""Crops of photos, with every task's target.
 
-Candidates are drawn by the thousand, judged by one IoU matrix, and only the kept
-ones are cut:
-
-    random places ─┐
-    round a face  ─┼─► nearest of ALL faces ─► the kind whose IoU range holds it
-    tries a face  ─┘
-    shifts of a face with points ─► kept if every point is inside
-                                    ─► turned, mirrored
-
-A pixel of a crop is taken from the photo halved as often as leaves at most two
-of its pixels a step, so a 400-pixel face in 12 pixels is an average, not a
-sieve. Plain NumPy and OpenCV: nothing here knows of Beam or TensorFlow.
+`taskmix.faces.placing` says where they lie. A pixel of a crop is taken from the
+photo halved as often as leaves at most two of its pixels a step, so a 400-pixel
+face in 12 pixels is an average, not a sieve. Plain NumPy and OpenCV: nothing here
+knows of Beam or TensorFlow.
 """
 
 import dataclasses
+from collections.abc import Sequence
 
 import cv2
 import numpy as np
 
 from taskmix.faces import geometry
-from taskmix.keys import keyed_rng
+from taskmix.faces.placing import Photo, Placed, Placement, finite_boxes, place_crops
 from taskmix.sources.annotated import AnnotatedImage
-from taskmix.spec import IMAGE, Column, CropRecipe, Net, SampleKind
+from taskmix.spec import IMAGE, Column, Net
 
 Batch = dict[str, np.ndarray]
 """Columns of one kind: name -> array [n, *shape]. `kind` and `image_id`, the same
@@ -32,28 +25,6 @@ for all, are left to the codec."""
 _REMAP_ROWS = 32_000
 
 COMPUTED = ("face", "box_offsets", "landmarks", "crop", "iou", "face_size")
-
-
-@dataclasses.dataclass(frozen=True)
-class Placed:
-  """Squares in a photo, and the face each belongs to.
-
-  Attributes:
-    boxes: float32 [n, 4], photo pixels.
-    face: int64 [n], index of the nearest face; meaningless where iou is 0.
-    iou: float32 [n] with that face.
-    angles: float32 [n], degrees clockwise that the picture is turned by.
-    mirrored: bool [n].
-  """
-
-  boxes: np.ndarray
-  face: np.ndarray
-  iou: np.ndarray
-  angles: np.ndarray
-  mirrored: np.ndarray
-
-  def __getitem__(self, index: np.ndarray | slice) -> "Placed":
-    return Placed(*(getattr(self, field.name)[index] for field in dataclasses.fields(self)))
 
 
 def cut_crops(
@@ -82,126 +53,13 @@ def cut_crops(
   Raises:
     ValueError: for a column that neither the crop nor the annotations give.
   """
-  cuts = [Cut(image, *cut_photo(levels, image, net=net, kinds=kinds, seed=seed, mined=mined))]
-  batch = label(cuts, net=net)
-  ends = np.cumsum([len(crops.boxes) for crops in cuts[0].placed.values()])[:-1]
+  height, width, _ = levels[0].shape
+  placement = place_crops([Photo(image, width, height, mined)], net=net, kinds=kinds, seed=seed)
+  pixels = cut_photos([levels], placement, net.input_size[:2])
+  batch = label([image], placement, pixels, net=net)
+  ends = np.cumsum(placement.counts[0])[:-1]
   columns = {name: np.split(values, ends) for name, values in batch.items()}
   return {kind: {name: parts[at] for name, parts in columns.items()} for at, kind in enumerate(kinds)}
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Cut:
-  """The crops of one photo, before they are labelled.
-
-  Attributes:
-    image: the photo's annotations.
-    placed: kind -> where its crops lie.
-    pixels: uint8 [n, height, width, 3] of all of them, kind after kind.
-  """
-
-  image: AnnotatedImage
-  placed: dict[str, Placed]
-  pixels: np.ndarray
-
-
-def cut_photo(
-  levels: list[np.ndarray],
-  image: AnnotatedImage,
-  *,
-  net: Net,
-  kinds: tuple[str, ...],
-  seed: int,
-  mined: np.ndarray | None = None,
-) -> tuple[dict[str, Placed], np.ndarray]:
-  """What a Cut holds of one photo; arguments as of `cut_crops`."""
-  if net.recipe is None:
-    raise ValueError(f"net {net.name!r} has no recipe: its images are taken whole (see `whole_image`)")
-  height, width, _ = levels[0].shape
-  placed = place_crops(width, height, image, net=net, kinds=kinds, seed=seed, mined=mined)
-  # All kinds at once: pixels are cut a level at a time, however many crops there are.
-  return placed, cut(levels, _joined(list(placed.values())), net.input_size[:2])
-
-
-def place_crops(
-  width: int,
-  height: int,
-  image: AnnotatedImage,
-  *,
-  net: Net,
-  kinds: tuple[str, ...],
-  seed: int,
-  mined: np.ndarray | None = None,
-) -> dict[str, Placed]:
-  """Where `cut_crops` cuts in a photo of that size: the whole choice, no pixels."""
-  recipe = net.recipe
-  assert recipe is not None
-  rules = [net.kind(kind) for kind in kinds]
-  is_large = usable_faces(image) & (geometry.sizes(image.boxes).min(axis=1) >= recipe.min_face)
-  large = np.flatnonzero(is_large)
-  tries = [np.zeros((0, 4), np.float32)] * 3
-  if any(_is_negative(rule) for rule in rules):
-    rng = keyed_rng(seed, image.image_id, "negatives")
-    tries[_PLACES] = _negative_tries(rng, width, height, image.boxes[large], recipe, net.input_size[0])
-  if any(_is_positive(rule) for rule in rules):
-    rng = keyed_rng(seed, image.image_id, "faces")
-    tries[_FACES] = _round_faces(rng, image.boxes[large], recipe.tries_per_face, recipe)
-  if mined is not None:
-    tries[_MINED] = mined
-  crops, origin = _judged(tries, width, height, image)
-  on_large = is_large[crops.face] if len(image.boxes) else np.zeros(len(origin), bool)
-  placed: dict[str, Placed] = {}
-  for rule in rules:
-    if rule.min_iou is None:
-      rng = keyed_rng(seed, image.image_id, rule.name)
-      placed[rule.name] = _place_landmarks(width, height, image, large, recipe, rng)
-      continue
-    fits = in_range(crops.iou, rule)
-    if _is_negative(rule):
-      alarms = np.flatnonzero(fits & (origin == _MINED))[: recipe.mined_negatives]
-      chosen = np.concatenate([np.flatnonzero(fits & (origin == _PLACES)), alarms])
-    else:
-      chosen = np.flatnonzero(fits & on_large & (origin != _PLACES))
-    placed[rule.name] = crops[chosen]
-  return placed
-
-
-# Where a candidate comes from: anywhere or near a face, round a face, another net.
-_PLACES, _FACES, _MINED = 0, 1, 2
-
-
-def _is_negative(rule: SampleKind) -> bool:
-  return rule.min_iou == 0
-
-
-def _is_positive(rule: SampleKind) -> bool:
-  return bool(rule.min_iou)
-
-
-def _negative_tries(
-  rng: np.random.Generator, width: int, height: int, faces: np.ndarray, recipe: CropRecipe, smallest: int
-) -> np.ndarray:
-  anywhere = _anywhere(rng, width, height, recipe.random_negatives, smallest)
-  return np.concatenate([anywhere, _near(rng, faces, width, height, recipe.near_negatives, smallest)])
-
-
-def _judged(
-  tries: list[np.ndarray], width: int, height: int, image: AnnotatedImage
-) -> tuple[Placed, np.ndarray]:
-  """The candidates inside the photo with their nearest faces, and each one's place in `tries`."""
-  boxes = np.concatenate(tries)
-  inside = geometry.inside(boxes, width, height)
-  boxes, origin = boxes[inside], np.repeat(np.arange(len(tries)), [len(part) for part in tries])[inside]
-  face, iou = geometry.nearest_faces(boxes, _finite(image.boxes))
-  upright = np.zeros(len(boxes), np.float32), np.zeros(len(boxes), bool)
-  return Placed(boxes, face, iou, *upright), origin
-
-
-def usable_faces(image: AnnotatedImage) -> np.ndarray:
-  """Faces that a crop may be cut for: finite, of some size, not ignored; bool [n]."""
-  with np.errstate(invalid="ignore"):
-    finite = np.isfinite(image.boxes).all(axis=1) & (geometry.sizes(image.boxes) > 0).all(axis=1)
-  assert image.ignore is not None
-  return finite & ~image.ignore
 
 
 def whole_image(picture: np.ndarray, image: AnnotatedImage, *, net: Net) -> Batch:
@@ -247,40 +105,68 @@ def halved(photo: np.ndarray, smallest: int) -> list[np.ndarray]:
 
 
 def cut(levels: list[np.ndarray], crops: Placed, side: tuple[int, int]) -> np.ndarray:
+  """As `cut_photos`, of a single photo."""
+  return cut_photos([levels], Placement(("",), np.array([[len(crops.boxes)]]), crops), side)
+
+
+def cut_photos(photos: Sequence[list[np.ndarray]], placement: Placement, side: tuple[int, int]) -> np.ndarray:
   """The pixels of each crop: uint8 [n, *side, 3].
 
   Args:
-    levels: of `halved`.
-    crops: what to cut; where a turned crop leaves the photo, its edge repeats.
+    photos: the levels of each, of `halved`.
+    placement: what to cut; where a turned crop leaves the photo, its edge repeats.
     side: (height, width) in pixels; the nets' inputs are square.
   """
-  height, width = side
-  pixels = np.empty((len(crops.boxes), height, width, 3), np.uint8)
-  step = geometry.sizes(crops.boxes)[:, 0] / width
-  depth = np.log2(np.maximum(step, 1)).astype(int)
-  depth = np.minimum(depth, len(levels) - 1)
-  matrices = _crop_to_level(crops, width, depth)
-  for level in np.unique(depth):
-    at = np.flatnonzero(depth == level)
-    for start in range(0, len(at), _REMAP_ROWS // height):
-      part = at[start : start + _REMAP_ROWS // height]
-      pixels[part] = _sample(levels[level], matrices[part], height, width)
-  pixels[crops.mirrored] = pixels[crops.mirrored, :, ::-1]
+  crops, rows = placement.crops, placement.counts.sum(axis=1)
+  pixels = np.empty((len(crops.boxes), *side, 3), np.uint8)
+  step = geometry.sizes(crops.boxes)[:, 0] / side[1]
+  lowest = np.repeat([len(levels) - 1 for levels in photos], rows)
+  depth = np.minimum(np.log2(np.maximum(step, 1)).astype(int), lowest)
+  matrices = _crop_to_level(crops, side[1], depth).astype(np.float32)
+  # A photo at a time, and in it a level at a time.
+  order = np.lexsort((depth, np.repeat(np.arange(len(photos)), rows)))
+  end = 0
+  for levels, count in zip(photos, rows.tolist(), strict=True):
+    start, end = end, end + count
+    for first in range(start, end, _REMAP_ROWS // side[0]):
+      part = order[first : min(end, first + _REMAP_ROWS // side[0])]
+      pixels[part] = _sample(levels, depth[part], matrices[part], side)
+  if crops.mirrored.any():
+    pixels[crops.mirrored] = pixels[crops.mirrored, :, ::-1]
   return pixels
 
 
-def _sample(picture: np.ndarray, matrices: np.ndarray, height: int, width: int) -> np.ndarray:
-  """The picture where each affine map says: uint8 [n, height, width, 3].
+def _sample(
+  levels: list[np.ndarray], depth: np.ndarray, matrices: np.ndarray, side: tuple[int, int]
+) -> np.ndarray:
+  """Each crop's level where its affine map says: uint8 [n, *side, 3].
 
-  All crops are one tall image to OpenCV: a call a crop costs ten times as much.
+  Args:
+    levels: of a photo.
+    depth: int [n], ascending: which level.
+    matrices: float32 [n, 2, 3], of `_crop_to_level`.
+    side: height and width.
   """
+  height, width = side
   x, y = np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32)[:, None]
   maps = []
   for axis in (0, 1):
-    a, b, c = matrices[:, axis].astype(np.float32).T[..., None, None]
+    a, b, c = matrices[:, axis].T[..., None, None]
     maps.append((a * x + (b * y + c)).reshape(-1, width))
-  sampled = cv2.remap(picture, *maps, interpolation=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
-  return sampled.reshape(len(matrices), height, width, 3)
+  sampled, row = np.empty((len(depth) * height, width, 3), np.uint8), 0
+  # All crops of a level are one tall image to OpenCV: a call a crop costs ten times as much.
+  for level, count in enumerate(np.bincount(depth).tolist()):
+    if count:
+      rows = slice(row, row := row + count * height)
+      cv2.remap(
+        levels[level],
+        maps[0][rows],
+        maps[1][rows],
+        cv2.INTER_LINEAR,
+        dst=sampled[rows],
+        borderMode=cv2.BORDER_REPLICATE,
+      )
+  return sampled.reshape(len(depth), height, width, 3)
 
 
 def _crop_to_level(crops: Placed, width: int, depth: np.ndarray) -> np.ndarray:
@@ -305,92 +191,6 @@ def _crop_to_level(crops: Placed, width: int, depth: np.ndarray) -> np.ndarray:
   return matrices
 
 
-def _anywhere(rng: np.random.Generator, width: int, height: int, count: int, smallest: int) -> np.ndarray:
-  """Squares of side `smallest` to half the shorter side, all inside; none in a tiny photo."""
-  largest = min(width, height) / 2
-  if largest < smallest:
-    return np.zeros((0, 4), np.float32)
-  sides = rng.uniform(smallest, largest, count)
-  corners = rng.uniform(size=(count, 2)) * (np.array([width, height]) - sides[:, None])
-  return np.concatenate([corners, corners + sides[:, None]], axis=1).astype(np.float32)
-
-
-def _near(
-  rng: np.random.Generator, faces: np.ndarray, width: int, height: int, count: int, smallest: int
-) -> np.ndarray:
-  """Squares that overlap each face, of the same sides as anywhere; some leave the photo."""
-  owners = np.repeat(faces, count, axis=0)
-  largest = min(width, height) / 2
-  if largest < smallest:
-    return np.zeros((0, 4), np.float32)
-  sides = rng.uniform(smallest, largest, len(owners))[:, None]
-  # From just touching the face on one side to just touching it on the other.
-  reach = rng.uniform(size=(len(owners), 2)) * (geometry.sizes(owners) + sides)
-  corners = owners[:, :2] - sides + reach
-  return np.concatenate([corners, corners + sides], axis=1).astype(np.float32)
-
-
-def _round_faces(rng: np.random.Generator, faces: np.ndarray, count: int, recipe: CropRecipe) -> np.ndarray:
-  """Squares of about each face's size, about its centre: `count` a face."""
-  owners = np.repeat(faces, count, axis=0)
-  spans = geometry.sizes(owners)
-  low, high = recipe.side_range
-  sides = rng.uniform(low * spans.min(axis=1), high * spans.max(axis=1))
-  shifts = rng.uniform(-recipe.max_shift, recipe.max_shift, (len(owners), 2)) * spans
-  return geometry.centred_squares((owners[:, :2] + owners[:, 2:]) / 2 + shifts, sides)
-
-
-def in_range(iou: np.ndarray, kind: SampleKind) -> np.ndarray:
-  """Whether each IoU belongs to the kind, with the ends that its `closed` names: bool [n].
-
-  Compared as float32, so that an IoU that prints as 0.65 is at the boundary.
-  """
-  low, high = np.float32(kind.min_iou), np.float32(kind.max_iou)
-  above = iou >= low if kind.closed in ("both", "left") else iou > low
-  below = iou <= high if kind.closed in ("both", "right") else iou < high
-  return above & below
-
-
-def _place_landmarks(
-  width: int,
-  height: int,
-  image: AnnotatedImage,
-  large: np.ndarray,
-  recipe: CropRecipe,
-  rng: np.random.Generator,
-) -> Placed:
-  """Shifts of each face with points that hold all of them, then turned and mirrored."""
-  assert image.landmarks is not None
-  pointed = large[np.isfinite(image.landmarks[large]).all(axis=(1, 2))]
-  boxes = _round_faces(rng, image.boxes[pointed], recipe.landmark_shifts, recipe)
-  face = np.repeat(pointed, recipe.landmark_shifts)
-  turns = rng.uniform(-recipe.max_rotation, recipe.max_rotation, len(boxes)).astype(np.float32)
-  kept = geometry.inside(boxes, width, height)
-  points = geometry.landmark_targets(boxes, image.landmarks[face])
-  turned = geometry.turn_landmarks(points, turns)
-  within = [((p >= 0) & (p <= 1)).all(axis=(1, 2)) & kept for p in (points, turned)]
-  iou = geometry.paired_iou(boxes, image.boxes[face])
-  still = Placed(boxes, face, iou, np.zeros_like(turns), np.zeros(len(boxes), bool))
-  parts = [still[within[0]]]
-  if recipe.max_rotation:
-    parts.append(dataclasses.replace(still, angles=turns)[within[1]])
-  if recipe.mirror:
-    parts += [dataclasses.replace(part, mirrored=~part.mirrored) for part in parts]
-  return _joined(parts)
-
-
-def _joined(parts: list[Placed]) -> Placed:
-  names = [field.name for field in dataclasses.fields(Placed)]
-  return Placed(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
-
-
-def _finite(boxes: np.ndarray) -> np.ndarray:
-  """Boxes with NaN or infinite ones made empty, which overlap nothing."""
-  if np.isfinite(boxes).all():
-    return boxes
-  return np.where(np.isfinite(boxes).all(axis=1)[:, None], boxes, 0).astype(np.float32)
-
-
 _NUMPY = {"uint8": np.uint8, "int64": np.int64, "float32": np.float32, "string": object}
 
 
@@ -400,30 +200,30 @@ def _filled_columns(net: Net, kind: str):
   yield from ((column, False) for column in net.context)
 
 
-def label(cuts: list[Cut], *, net: Net) -> Batch:
-  """Every column of the crops of several photos, photo after photo, in each kind after kind.
+def label(images: Sequence[AnnotatedImage], placement: Placement, pixels: np.ndarray, *, net: Net) -> Batch:
+  """Every column of the crops of several photos, in the placement's order.
 
   A photo gives a few dozen crops of a kind, so time goes into calls: one for many
   photos together takes a fraction of one for each.
 
   Args:
-    cuts: one source's photos, whose faces have the same points and attributes.
+    images: one source's photos, whose faces have the same points and attributes.
+    placement: their crops.
+    pixels: uint8 [n, h, w, c], of `cut_photos`.
     net: gives the columns.
 
   Raises:
     ValueError: for a column that neither the crop nor the annotations give.
   """
-  crops = _joined([placed for one in cuts for placed in one.placed.values()])
-  rows = [len(placed.boxes) for one in cuts for placed in one.placed.values()]
-  kinds = [kind for one in cuts for kind in one.placed]
+  crops, kinds = placement.crops, list(placement.kinds) * len(images)
+  rows = placement.counts.ravel().tolist()
   # Every photo's faces follow the last one's; a face of none ends them all, for a
   # photo without faces still has negatives.
-  counts = [len(one.image.boxes) for one in cuts]
-  before = np.cumsum([0, *counts])[:-1]
-  photo_rows = [sum(len(placed.boxes) for placed in one.placed.values()) for one in cuts]
-  face = np.minimum(crops.face + np.repeat(before, photo_rows), sum(counts))
-  labels = _Labels(net, [one.image for one in cuts], dataclasses.replace(crops, face=face), kinds, rows)
-  batch: Batch = {IMAGE: np.concatenate([one.pixels for one in cuts])}
+  counts = [len(image.boxes) for image in images]
+  before = np.repeat(np.cumsum([0, *counts])[:-1], placement.counts.sum(axis=1))
+  face = np.minimum(crops.face + before, sum(counts))
+  labels = _Labels(net, images, dataclasses.replace(crops, face=face), kinds, rows)
+  batch: Batch = {IMAGE: pixels}
   for task in net.tasks:
     labelled = np.repeat([kind in task.kinds for kind in kinds], rows)
     batch[task.target.name] = labels.column(task.target, labelled)
@@ -444,7 +244,7 @@ class _Labels:
   """
 
   net: Net
-  images: list[AnnotatedImage]
+  images: Sequence[AnnotatedImage]
   crops: Placed
   kinds: list[str]
   rows: list[int]
@@ -489,7 +289,7 @@ class _Labels:
     return self._of_face(np.concatenate([self._attribute(name, image) for image in self.images]))
 
   def _faces(self) -> np.ndarray:
-    return self._of_face(_finite(np.concatenate([image.boxes for image in self.images])))
+    return self._of_face(finite_boxes(np.concatenate([image.boxes for image in self.images])))
 
   def _of_face(self, values: np.ndarray) -> np.ndarray:
     """The value of each crop's face; of the one beyond the last, zero."""

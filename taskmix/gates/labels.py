@@ -16,7 +16,7 @@ import numpy as np
 
 from taskmix.examples.codec import Sample
 from taskmix.faces import geometry
-from taskmix.faces.crops import in_range
+from taskmix.faces.placing import in_range
 from taskmix.gates.findings import NAMED, Evidence, Example, Finding
 from taskmix.gates.policy import OWN_TYPES
 from taskmix.gates.shards import Batch

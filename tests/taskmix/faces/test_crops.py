@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from taskmix.faces import crops, geometry
+from taskmix.faces import crops, geometry, placing
 from taskmix.nets.mtcnn import PNET
 from taskmix.sources.annotated import AnnotatedImage
 from taskmix.spec import Column, CropRecipe, Loss, Mixture, Net, SampleKind, Task
@@ -29,6 +29,12 @@ def cut_all(image, *, net=PNET, kinds=KINDS, seed=1, picture=None):
   return crops.cut_crops(levels, image, net=net, kinds=kinds, seed=seed)
 
 
+def place(image, width, height, *, net=PNET, kinds=("neg", "pos", "part"), mined=None):
+  return placing.place_crops(
+    [placing.Photo(image, width, height, mined)], net=net, kinds=kinds, seed=0
+  ).by_kind()
+
+
 def with_recipe(**settings):
   return dataclasses.replace(PNET, recipe=dataclasses.replace(CropRecipe(), **settings))
 
@@ -48,7 +54,7 @@ def with_recipe(**settings):
 )
 def test_iou_decides_the_kind_to_the_boundary(iou, kind):
   iou = np.array([iou], np.float32)
-  kinds = [k.name for k in PNET.mixture.kinds if k.min_iou is not None and crops.in_range(iou, k)[0]]
+  kinds = [k.name for k in PNET.mixture.kinds if k.min_iou is not None and placing.in_range(iou, k)[0]]
   assert kinds == ([kind] if kind else [])
 
 
@@ -143,7 +149,7 @@ def test_pixels_come_from_where_the_crop_says():
 
 def test_a_large_crop_is_an_average_and_not_a_sieve():
   noise = np.random.default_rng(0).integers(0, 256, (480, 480, 3), np.uint8)
-  whole = crops.Placed(
+  whole = placing.Placed(
     np.array([[0, 0, 480, 480]], np.float32),
     np.zeros(1, int),
     np.zeros(1),
@@ -156,7 +162,7 @@ def test_a_large_crop_is_an_average_and_not_a_sieve():
 
 
 def test_a_crop_of_the_nets_own_size_is_the_photo_itself():
-  exact = crops.Placed(
+  exact = placing.Placed(
     np.array([[30, 40, 42, 52]], np.float32),
     np.zeros(1, int),
     np.zeros(1),
@@ -202,7 +208,7 @@ def test_every_landmark_crop_is_also_mirrored():
 
 def test_a_face_without_points_gives_no_landmark_crop():
   image = annotated([[100, 80, 180, 180], [200, 80, 260, 150]], [POINTS, np.full((5, 2), np.nan)])
-  placed = crops.place_crops(320, 240, image, net=PNET, kinds=("landmark",), seed=0)
+  placed = place(image, 320, 240, kinds=("landmark",))
   assert set(placed["landmark"].face.tolist()) == {0}
 
 
@@ -239,7 +245,7 @@ def test_two_thousand_faces_stay_within_memory():
   corners = rng.uniform(0, 900, (2000, 2))
   boxes = np.concatenate([corners, corners + 24], axis=1)
   image = AnnotatedImage("crowd.jpg", "/crowd.jpg", boxes)
-  placed = crops.place_crops(1000, 1000, image, net=PNET, kinds=("neg", "pos", "part"), seed=0)
+  placed = place(image, 1000, 1000)
   assert len(placed["pos"].boxes) > 1000
 
 
@@ -282,7 +288,7 @@ def test_what_the_nets_before_took_for_a_face_is_sorted_by_its_iou():
     ]
   )
   net = with_recipe(random_negatives=0, near_negatives=0, tries_per_face=0, mined_negatives=1)
-  placed = crops.place_crops(800, 800, image, net=net, kinds=("neg", "pos", "part"), seed=0, mined=mined)
+  placed = place(image, 800, 800, net=net, mined=mined)
   assert {kind: found.boxes.tolist() for kind, found in placed.items()} == {
     "neg": [[500, 500, 600, 600]],  # the surest only
     "pos": [[102, 102, 202, 202]],

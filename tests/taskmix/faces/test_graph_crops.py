@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from taskmix.faces import crops, graph_crops
+from taskmix.faces import crops, graph_crops, placing
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def squares_inside(rng, count, width, height):
 @pytest.mark.parametrize("side", [12, 24, 48])
 def test_by_area_agrees_with_what_training_cuts(photo, side):
   squares = squares_inside(np.random.default_rng(1), 60, 301, 223)
-  placed = crops.Placed(
+  placed = placing.Placed(
     squares, np.zeros(60, int), np.zeros(60), np.zeros(60, np.float32), np.zeros(60, bool)
   )
   expected = crops.cut(crops.halved(photo, side), placed, (side, side))
