@@ -61,6 +61,9 @@ class Config:
     mining: what the nets before a stage are asked for.
     gate: what the ExampleGate lets pass.
     evaluation: which checks of a net's metrics only warn; its bounds are the net's.
+    goal: of a cascade, what the detector's thresholds must reach on the held-out
+      photos: "recall=0.9", "precision=0.95" or "seconds=0.05" a photo; "" keeps
+      those of Zhang et al. 2016's release.
     detection: what a cascade's detector must keep to on the held-out photos.
     reference: of a cascade, folder of a detector to compare with, such as the one
       that `taskmix import-weights` writes; "" for none.
@@ -77,6 +80,7 @@ class Config:
   mining: Mining = Mining()
   gate: GatePolicy = GatePolicy()
   evaluation: EvaluationPolicy = EvaluationPolicy()
+  goal: str = ""
   detection: DetectionPolicy = DetectionPolicy()
   reference: str = ""
   serving: ServingPolicy = ServingPolicy()

@@ -215,7 +215,14 @@ def _push_detector(
   config: Config, trained: Sequence[_Trained], data: str, folder: RunFolder
 ) -> list[BaseNode]:
   """The assembly, the check and the push of a cascade."""
-  assembler = CascadeAssembler([stage.model for stage in trained], code=code_fingerprint(config.nets[0]))
+  assembler = CascadeAssembler(
+    [stage.model for stage in trained],
+    code=code_fingerprint(config.nets[0]),
+    goal=config.goal,
+    examples=trained[0].examples,
+    net=config.nets[0],
+    data_root=data,
+  )
   _after_gates(assembler, trained)
   detector = assembler.outputs["model"]
   baseline = _last_other_blessed_model(detector, producer=assembler.id)

@@ -46,5 +46,5 @@ CONFIG = Config(
   ),
   conversion=Conversion(shards=2),
   # Of whole photos, so fewer and slower than of crops.
-  serving=ServingPolicy(large_batch=32, answer_seconds=5.0),
+  serving=ServingPolicy(large_batch=8, answer_seconds=5.0),
 )

@@ -33,5 +33,5 @@ CONFIG = Config(
   ),
   data=".",
   # Of whole photos, so fewer and slower than of crops.
-  serving=ServingPolicy(large_batch=32, answer_seconds=5.0),
+  serving=ServingPolicy(large_batch=8, answer_seconds=5.0),
 )

@@ -55,6 +55,6 @@ CONFIG = Config(
     stage(ONET, batch_size=448, steps=2_000),
   ),
   detection=DetectionPolicy(min_ap=0.5),
-  serving=ServingPolicy(large_batch=32, answer_seconds=5.0),
+  serving=ServingPolicy(large_batch=8, answer_seconds=5.0),
   data="../shared/data",
 )

@@ -16,6 +16,7 @@ from components.hard_example_gen.component import HardExampleGen
 from components.hard_example_gen.executor import Executor as HardExamples
 from components.model_gate.executor import refusal
 from taskmix.examples import codec
+from taskmix.examples.convert import convert
 from taskmix.examples.manifest import read_manifest
 from taskmix.faces.mining import Miner, Mining
 from taskmix.model import serving
@@ -115,9 +116,36 @@ def test_the_assembly_is_a_model_with_the_detector_and_every_net(models, tmp_pat
   detector = standard_artifacts.Model()
   detector.uri = str(tmp_path / "detector")
   inputs = {f"model_{place + 1}": [model] for place, model in enumerate(models)}
-  Assembler().Do(inputs, {"model": [detector]}, {"code": ""})
+  Assembler().Do(inputs, {"model": [detector]}, {"code": "", "goal": ""})
   signatures = tf.saved_model.load(f"{detector.uri}/Format-Serving").signatures
   assert {"serving_default", "detect_image", "pnet", "rnet", "onet"} <= set(signatures)
+
+
+def test_a_goal_moves_the_thresholds_of_the_assembly(models, data, tmp_path):
+  from taskmix.faces.cascade import Options, read_options
+
+  held = dataclasses.replace(NET, phases=Phases(eval_images=(PHOTO,)), recipe=CropRecipe())
+  held = dataclasses.replace(held, name="pnet", input_size=(12, 12, 3))
+  examples = standard_artifacts.Examples()
+  examples.uri = str(tmp_path / "examples")
+  convert(held, data_root=str(data), output=examples.uri)
+  component = CascadeAssembler(
+    [as_channel([model]) for model in models],
+    goal="seconds=60",
+    examples=as_channel([examples]),
+    net=held,
+    data_root=str(data),
+  )
+  detector = standard_artifacts.Model()
+  detector.uri = str(tmp_path / "detector")
+  inputs = {f"model_{place + 1}": [model] for place, model in enumerate(models)}
+  Assembler().Do({**inputs, "examples": [examples]}, {"model": [detector]}, dict(component.exec_properties))
+  assert read_options(f"{detector.uri}/Format-Serving").thresholds != Options().thresholds
+
+
+def test_a_goal_without_photos_is_refused(models):
+  with pytest.raises(ValueError, match="needs examples and a net"):
+    CascadeAssembler([as_channel([models[0]])], goal="recall=0.9")
 
 
 def test_a_refusal_names_the_gate_the_number_its_bound_and_where_to_look():
