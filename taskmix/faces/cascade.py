@@ -38,8 +38,8 @@ CANDIDATES = 8192
 _CROPS_AT_ONCE = 64
 
 # Cells of a level that P-Net works out at once: its largest feature map then takes
-# 80 MiB. A photo of 2 megapixels fits in one go.
-_CELLS_AT_ONCE = 1 << 18
+# 20 MiB or less; smaller bands cost more calls than they save.
+_CELLS_AT_ONCE = 1 << 16
 
 # Zhang et al. 2016's release: suppression within a level, across levels, after
 # R-Net (intersection over union), and after O-Net (over the smaller box).
@@ -211,7 +211,7 @@ class Detector(tf.Module):
     )
     places = tf.gather(places, best)
     low, high = convention.cell
-    corner = tf.cast(places[:, ::-1], tf.float32) * pyramid.STRIDE
+    corner = tf.cast(tf.reverse(places, [1]), tf.float32) * pyramid.STRIDE
     cells = tf.concat([corner + low, corner + high], axis=1)
     boxes = cells + tf.gather_nd(maps["box"][0], places) * (high - low)
     if points:
@@ -224,7 +224,8 @@ class Detector(tf.Module):
       ratio = tf.cast(size, tf.float32) / tf.cast(tf.stack([height, width]), tf.float32)
     else:
       ratio = tf.stack([scale, scale])
-    boxes, landmarks = boxes / tf.tile(ratio[::-1], [2]), landmarks / tf.tile(ratio[::-1], [points])
+    ratio = tf.reverse(ratio, [0])
+    boxes, landmarks = boxes / tf.tile(ratio, [2]), landmarks / tf.tile(ratio, [points])
     kept = self._kept(boxes, scores, LEVEL_OVERLAP)
     return tf.gather(boxes, kept), tf.gather(scores, kept)[:, None], tf.gather(landmarks, kept)
 

@@ -52,8 +52,8 @@ def by_points(photo: tf.Tensor, squares: tf.Tensor, side: int) -> tf.Tensor:
   (pixels - 1) / pixels of the photo.
   """
   size = tf.cast(tf.shape(photo)[:2], tf.float32)
-  y1_x1, y2_x2 = squares[:, 1::-1] / size, squares[:, :1:-1] / size
-  return _crop_and_resize(photo[None], y1_x1, y2_x2, side)
+  scaled = squares / tf.tile(tf.reverse(size, [0]), [2])
+  return _crop_and_resize(photo[None], scaled[:, :2], scaled[:, 2:], side)
 
 
 WAYS = {"area": by_area, "points": by_points}
@@ -83,10 +83,13 @@ def _of_level(level: tf.Tensor, squares: tf.Tensor, side: int) -> tf.Tensor:
   first, last = squares[:, :2] + inset + 0.5, squares[:, 2:] - inset + 0.5
   # crop_and_resize counts from the first centre to the last as 0 to 1.
   span = tf.cast(tf.shape(padded)[1:3], tf.float32) - 1
-  return _crop_and_resize(padded, first[:, ::-1] / span, last[:, ::-1] / span, side)
+  span = tf.reverse(span, [0])
+  return _crop_and_resize(padded, first / span, last / span, side)
 
 
-def _crop_and_resize(photos: tf.Tensor, y1_x1: tf.Tensor, y2_x2: tf.Tensor, side: int) -> tf.Tensor:
-  boxes = tf.concat([y1_x1, y2_x2], axis=1)
+def _crop_and_resize(photos: tf.Tensor, first: tf.Tensor, last: tf.Tensor, side: int) -> tf.Tensor:
+  """Crops from `first` to `last`, float32 [n, 2] both, x and y as shares of the photo."""
+  # Not [:, ::-1]: with oneDNN's kernels on, TensorFlow's optimizer logs an error over it.
+  boxes = tf.concat([tf.reverse(first, [1]), tf.reverse(last, [1])], axis=1)
   owners = tf.zeros([tf.shape(boxes)[0]], tf.int32)
   return tf.image.crop_and_resize(photos, boxes, owners, [side, side], extrapolation_value=GREY)

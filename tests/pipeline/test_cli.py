@@ -50,3 +50,10 @@ def test_models_of_a_folder_that_is_not_there(tmp_path):
   result = CliRunner().invoke(cli.app, ["models", "list", str(tmp_path / "none")])
   assert result.exit_code == cli.UNUSABLE
   assert "no model folder" in result.output
+
+
+def test_tuning_to_what_is_no_goal_is_refused(tmp_path):
+  command = ["tune", str(tmp_path), "speed=1", "--data", str(tmp_path), "--annotations", "faces.txt"]
+  result = CliRunner().invoke(cli.app, command)
+  assert result.exit_code == cli.UNUSABLE
+  assert "is no goal such as recall=0.9" in result.output

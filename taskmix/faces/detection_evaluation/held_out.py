@@ -1,7 +1,7 @@
 """The photos that a detector is judged on, and the truth about them."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
@@ -12,7 +12,7 @@ from taskmix.examples import photos
 from taskmix.examples.manifest import read_photos
 from taskmix.faces.detection_evaluation.matching import Faces, Found
 from taskmix.sources.annotated import AnnotatedImage
-from taskmix.spec import Net
+from taskmix.spec import Net, Source
 
 # The kind that only a source with every face marked can give: what lies beside
 # its boxes is no face. `Source.kinds` says so too.
@@ -61,13 +61,43 @@ def held_out(net: Net, *, data_root: str, ids: Collection[str]) -> HeldOut:
   Raises:
     ValueError: if no photo with every face marked is among them.
   """
+  held = _read(net.sources, data_root, frozenset(ids))
+  if not held.faces:
+    given = ", ".join(source.name for source in net.sources if _EVERY_FACE in source.kinds)
+    raise ValueError(
+      f"none of the {len(ids)} eval photos has all its faces marked (sources {given or 'none'}); "
+      "raise Phases.eval_share, or name photos in Phases.eval_images"
+    )
+  return held
+
+
+def annotated(format: str, annotations: str, *, images: str = ".", data_root: str) -> HeldOut:
+  """All photos of one annotation file, in which every face must be marked.
+
+  Args:
+    format: a reader in `taskmix.sources`.
+    annotations, images: annotation file and photos' folder, relative to `data_root`.
+    data_root: a folder.
+
+  Raises:
+    ValueError: for an unknown format, or no photo.
+    AnnotationError: for a malformed annotation file.
+  """
+  source = Source("photos", format, annotations, images, kinds=(_EVERY_FACE,))
+  held = _read([source], data_root, None)
+  if not held.faces:
+    raise ValueError(f"{annotations} in {data_root} lists no photo")
+  return held
+
+
+def _read(given: Sequence[Source], data_root: str, ids: Collection[str] | None) -> HeldOut:
   images: dict[str, AnnotatedImage] = {}
   faces: dict[str, Faces] = {}
   points: dict[str, Faces] = {}
-  wanted = set(ids)
-  for source in net.sources:
+  for source in given:
     for image in sources.read(source, data_root):
-      if image.image_id not in wanted or image.kind:
+      # An image with a kind is a sample as it stands, no photo.
+      if image.kind or (ids is not None and image.image_id not in ids):
         continue
       truth = Faces(image.boxes, image.ignore, image.landmarks)
       images.setdefault(image.image_id, image)
@@ -75,12 +105,6 @@ def held_out(net: Net, *, data_root: str, ids: Collection[str]) -> HeldOut:
         faces[image.image_id] = truth
       if truth.landmarks is not None and np.isfinite(truth.landmarks).any():
         points[image.image_id] = truth
-  if not faces:
-    given = ", ".join(source.name for source in net.sources if _EVERY_FACE in source.kinds)
-    raise ValueError(
-      f"none of the {len(wanted)} eval photos has all its faces marked (sources {given or 'none'}); "
-      "raise Phases.eval_share, or name photos in Phases.eval_images"
-    )
   return HeldOut(images, faces, points)
 
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from taskmix.faces.cascade import Options
 from taskmix.faces.detection_evaluation import Faces, plots
-from taskmix.faces.detection_evaluation.held_out import HeldOut, detect_all, held_out
+from taskmix.faces.detection_evaluation.held_out import HeldOut, annotated, detect_all, held_out
 from taskmix.faces.detection_evaluation.judgement import judge, wider_truth
 from taskmix.faces.detection_evaluation.policy import DetectionPolicy
 from taskmix.nets.mtcnn import PNET
@@ -142,6 +142,13 @@ def test_sources_that_mark_some_faces_give_points_alone(demo):
     ValueError, match=r"none of the 2 eval photos has all its faces marked \(sources none\)"
   ):
     held_out(points, data_root=str(demo), ids=IDS)
+
+
+def test_all_photos_of_one_file(demo):
+  held = annotated("wider_face", "bbx_gt.txt", data_root=str(demo))
+  assert len(held.faces) == len(held.images) > 50
+  with pytest.raises(ValueError, match="no format 'wide_face'"):
+    annotated("wide_face", "bbx_gt.txt", data_root=str(demo))
 
 
 def test_photos_are_answered_in_their_order(held):
