@@ -53,12 +53,14 @@ class ConvertUnits(beam.PTransform):
   def expand(self, input_or_inputs: Any) -> beam.PCollection:
     pipeline = input_or_inputs.pipeline if hasattr(input_or_inputs, "pipeline") else input_or_inputs
     processes = self._processes or local_processes(pipeline.options)
+    # Nets search photos in threads: a process each would hold TensorFlow each.
+    cutting = 1 if self._cut.mine else processes
     # A fan-out takes all of its work at once; a distributed runner deals it out.
-    batches = [tuple(self._units)] if processes > 1 else [(unit,) for unit in self._units]
+    batches = [tuple(self._units)] if cutting > 1 else [(unit,) for unit in self._units]
     reports = (
       pipeline
-      | "ListUnits" >> beam.Create(batches, reshuffle=processes <= 1)
-      | "CutUnits" >> beam.ParDo(_FanOut(self._cut, self._work, processes))
+      | "ListUnits" >> beam.Create(batches, reshuffle=cutting <= 1)
+      | "CutUnits" >> beam.ParDo(_FanOut(self._cut, self._work, cutting))
     )
     tasks = (
       pipeline

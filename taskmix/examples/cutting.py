@@ -1,9 +1,11 @@
 """From a few photos to runs of encoded examples: what one worker does."""
 
+import collections
+import concurrent.futures
 import dataclasses
 import itertools
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import cv2
 import numpy as np
@@ -12,6 +14,7 @@ from taskmix.examples import codec, storage
 from taskmix.examples.duplicates import Fingerprints, fingerprint
 from taskmix.examples.hook import make_sample
 from taskmix.examples.photos import BadPhotoError, load
+from taskmix.examples.pool import cores
 from taskmix.examples.sharding import keys_of
 from taskmix.examples.spill import Run, RunWriter
 from taskmix.faces import crops, placing
@@ -66,7 +69,8 @@ class Cutter:
     images = pickle.loads(read_bytes(unit.path))
     writer = RunWriter(self.folder, unit.name)
     pending = _Pending(self, unit, writer)
-    photos = [self._photo(index, image, pending) for index, image in enumerate(images)]
+    seen = self._look_at(images, self._by_iou(unit))
+    photos = [self._photo(index, each, pending) for index, each in enumerate(seen)]
     pending.flush()
     writer.flush()
     path = join(self.folder, f"{unit.name}.report")
@@ -77,20 +81,50 @@ class Cutter:
     """Of every choice in the unit: two sources may list the same photo."""
     return stable_hash(self.conversion.seed, unit.source)
 
-  def _photo(self, index: int, image: AnnotatedImage, pending: "_Pending") -> "_Photo":
+  def _by_iou(self, unit: Unit) -> bool:
+    """Whether a crop's overlap decides any of the source's kinds; the others take no mined squares."""
+    kinds = next(source.kinds for source in self.net.sources if source.name == unit.source)
+    return any(self.net.kind(kind).min_iou is not None for kind in kinds)
+
+  def _look_at(self, images: Sequence[AnnotatedImage], by_iou: bool) -> Iterator["_Seen"]:
+    """Every photo decoded, and searched, in order.
+
+    Nets search a photo a core at a time, in threads: a process each would hold
+    TensorFlow each.
+    """
+    if self.mine is None or not by_iou:
+      yield from (self._look(image) for image in images)
+      return
+    threads = cores()
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+      ahead: collections.deque[concurrent.futures.Future[_Seen]] = collections.deque()
+      for image in images:
+        ahead.append(pool.submit(self._look, image, self.mine))
+        # No more than this many pictures are held.
+        if len(ahead) > 2 * threads:
+          yield ahead.popleft().result()
+      while ahead:
+        yield ahead.popleft().result()
+
+  def _look(self, image: AnnotatedImage, mine: Callable[[np.ndarray], np.ndarray] | None = None) -> "_Seen":
     try:
       picture, image = self._picture(image)
     except BadPhotoError as error:
-      return _Photo(str(error), {}, None)
+      return _Seen(image, None, None, str(error))
+    return _Seen(image, picture, mine(picture) if mine else None)
+
+  def _photo(self, index: int, seen: "_Seen", pending: "_Pending") -> "_Photo":
+    picture = seen.picture
+    if picture is None:
+      return _Photo(seen.reason, {}, None)
     levels = crops.halved(picture, _SMALLEST_LEVEL)
     height, width, _ = picture.shape
-    faces = bad_faces(image, width, height)
-    usable = _without(image, list(faces))
-    if image.kind or self.net.recipe is None:
+    faces = bad_faces(seen.image, width, height)
+    usable = _without(seen.image, list(faces))
+    if usable.kind or self.net.recipe is None:
       pending.add_whole(index, usable, picture)
     else:
-      mined = self.mine(picture) if self.mine else None
-      pending.add(index, placing.Photo(usable, width, height, mined), levels)
+      pending.add(index, placing.Photo(usable, width, height, seen.mined), levels)
     return _Photo("", faces, fingerprint(levels))
 
   def _picture(self, image: AnnotatedImage) -> tuple[np.ndarray, AnnotatedImage]:
@@ -241,6 +275,16 @@ def bad_faces(image: AnnotatedImage, width: int, height: int) -> dict[int, str]:
     else:
       reasons[index] = f"box outside the {width} x {height} photo"
   return reasons
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Seen:
+  """A photo's annotation, pixels, and squares mined in it; or why there are no pixels."""
+
+  image: AnnotatedImage
+  picture: np.ndarray | None
+  mined: np.ndarray | None
+  reason: str = ""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
