@@ -1,6 +1,7 @@
 """The loopback server speaks as TensorFlow Serving does, and the documented client is understood."""
 
 import contextlib
+import importlib.util
 import json
 import pathlib
 import re
@@ -261,6 +262,36 @@ def test_a_detector_is_asked_with_photos(detector, demo, tmp_path):
   assert set(report.asked) == {*signatures, "no_such_signature"}
 
 
+@pytest.fixture(scope="module")
+def released(tmp_path_factory) -> pathlib.Path:
+  """The detector of `taskmix import-weights`, where the release is."""
+  from taskmix.faces.import_weights import import_weights
+
+  cache = pathlib.Path.home() / ".cache" / "taskmix" / "peers" / "mtcnn-1.0.0"
+  installed = all(importlib.util.find_spec(name) for name in ("mtcnn", "lz4"))
+  if not installed and not (cache / "mtcnn").is_dir():
+    pytest.skip(f"needs the released weights: pip install --no-deps --target {cache} mtcnn==1.0.0 lz4")
+  out = tmp_path_factory.mktemp("released")
+  return pathlib.Path(import_weights(out, package=None if installed else cache)["detector"])
+
+
+def test_the_documented_client_finds_the_astronauts_face_with_the_released_detector(
+  released, demo, tmp_path, capsys
+):
+  (script,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)
+  client: dict = {"__name__": "client"}
+  exec(compile(script, str(DOCS), "exec"), client)
+  photo = (demo / "photos" / "skimage_astronaut.jpg").read_bytes()
+  versions.publish(released, tmp_path / "base", record=versions.Record("detector"))
+  with launch.serving(tmp_path / "base", name="detector") as server:
+    client["print_faces"](client["ask_grpc"](server.grpc, photo))
+    client["print_faces"](client["ask_rest"](server.rest, photo))
+  by_grpc, by_rest = capsys.readouterr().out.splitlines()
+  assert by_grpc == by_rest
+  # Annotated in demo/bbx_gt.txt as 179 57 91 120: x, y, width, height.
+  assert re.fullmatch(r"1\.00  box 18\d, 6\d, 26\d, 17\d  left eye 20\d, 1?\d\d", by_grpc)
+
+
 def test_the_documented_client_prints_the_faces(detector, demo, tmp_path, capsys):
   (script,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)
   client: dict = {"__name__": "client"}
@@ -276,3 +307,30 @@ def test_the_documented_client_prints_the_faces(detector, demo, tmp_path, capsys
   by_grpc, by_rest = capsys.readouterr().out.splitlines()
   assert by_grpc == by_rest
   assert re.fullmatch(r"1\.00  box 0, 0, \d+, \d+  left eye \d+, \d+", by_grpc)
+
+
+def test_the_kserve_manifest_serves_what_is_pushed():
+  import yaml
+
+  (text,) = re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
+  manifest = yaml.safe_load(text)
+  assert (manifest["apiVersion"], manifest["kind"]) == ("serving.kserve.io/v1beta1", "InferenceService")
+  model = manifest["spec"]["predictor"]["model"]
+  assert model["modelFormat"] == {"name": "tensorflow"}
+  assert model["storageUri"].endswith(f"/{manifest['metadata']['name']}")
+  assert set(model["resources"]) == {"requests", "limits"}
+  # KServe asks by the model's name in the path, which the client gives by default.
+  assert f'model="{manifest["metadata"]["name"]}"' in DOCS.read_text()
+
+
+def test_the_documented_batching_settings_are_those_of_tensorflow_serving():
+  (text,) = re.findall(r"```\n(max_batch_size.*?)```", DOCS.read_text(), re.DOTALL)
+  settings = dict(re.findall(r"^(\w+) { value: (\d+) }$", text, re.MULTILINE))
+  # session_bundle_config.proto, BatchingParameters.
+  assert set(settings) == {
+    "max_batch_size",
+    "batch_timeout_micros",
+    "num_batch_threads",
+    "max_enqueued_batches",
+  }
+  assert int(settings["max_batch_size"]) == ServingPolicy().large_batch

@@ -288,3 +288,23 @@ def test_a_bucket_gets_the_model_file_last_and_keeps_k(tmp_path):
   folder = tmp_path / "bucket" / "3"
   written = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
   assert max(written, key=written.__getitem__) == folder / "saved_model.pb"
+
+
+def test_two_pushes_at_once_wait_for_each_other(tmp_path):
+  import fcntl
+
+  base = tmp_path / "base"
+  first = versions.publish(_model(tmp_path / "m", "one"), base, record=BLESSED, now=_at(1))
+  pushed = []
+  push = threading.Thread(
+    target=lambda: pushed.append(
+      versions.publish(_model(tmp_path / "n", "two"), base, record=BLESSED, now=_at(2))
+    )
+  )
+  with (base / ".taskmix.lock").open("w") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    push.start()
+    time.sleep(0.3)
+    assert pushed == [] and _numbers(base) == [first.number]
+  push.join(30)
+  assert _numbers(base) == [2, 1]
