@@ -550,6 +550,9 @@ class Training:
     augment: on-the-fly augmentations by name, see `taskmix.mixing.augment`.
     max_devices: use at most so many GPUs; 0 uses all.
     init_weights: a .weights.h5 file to start from; "" starts from the seed.
+    pretrained: file with the weights of a backbone of `taskmix.model.pretrained`,
+      or "random"; "" for other backbones.
+    frozen_steps: steps at the start in which those weights stay as they are.
   """
 
   __pydantic_config__ = _STRICT
@@ -570,6 +573,8 @@ class Training:
   augment: tuple[str, ...] = ()
   max_devices: int = 0
   init_weights: str = ""
+  pretrained: str = ""
+  frozen_steps: int = 0
 
   def __post_init__(self):
     for name in ("batch_size", "steps", "checkpoint_every", "keep_checkpoints", "steps_per_execution"):

@@ -5,6 +5,8 @@ execution and cannot be entered at step n; a net of 7,000 parameters spends much
 of its time there. So the loop is a tf.function over an iterator:
 
     advance(iterator, n):  n times { next batch -> forward, losses, gradients, update }
+
+With `frozen`, a pretrained part of the net is left as it is.
 """
 
 from collections.abc import Callable
@@ -13,6 +15,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from taskmix.model import pretrained
 from taskmix.model.build import build
 from taskmix.model.devices import Compute
 from taskmix.model.history import TOTAL
@@ -69,17 +72,18 @@ class Loop:
       dataset = self._compute.strategy.experimental_distribute_dataset(dataset)
     return iter(dataset)
 
-  def _advance(self, iterator: Any, steps: tf.Tensor) -> tf.Tensor:
+  def _advance(self, iterator: Any, steps: tf.Tensor, frozen: bool = False) -> tf.Tensor:
     """Takes `steps` batches (int64 scalar); float32 [names], the losses added up over them."""
     strategy = self._compute.strategy
     summed = tf.zeros(len(self.names))
     for _ in tf.range(steps):
-      losses = strategy.run(self._step, (next(iterator),))
+      losses = strategy.run(self._step, (next(iterator), frozen))
       summed += strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
     return summed
 
-  def _one_step(self, element: Any) -> tf.Tensor:
+  def _one_step(self, element: Any, frozen: bool = False) -> tf.Tensor:
     batch = self.expand(element)
+    variables = pretrained.head_variables(self.model) if frozen else self.model.trainable_variables
     with tf.GradientTape() as tape:
       outputs = self.model(batch[IMAGE], training=True)
       losses = net_losses(self.net, batch, outputs)
@@ -88,8 +92,7 @@ class Loop:
         # Regularizers are the same on every replica, and gradients are added over them.
         total += tf.add_n(self.model.losses) / self._compute.replicas
       scaled = self.optimizer.scale_loss(total)
-    gradients = tape.gradient(scaled, self.model.trainable_variables)
-    self.optimizer.apply(gradients, self.model.trainable_variables)
+    self.optimizer.apply(tape.gradient(scaled, variables), variables)
     return tf.stack([*(losses[task.name] for task in self.net.tasks), total])
 
 

@@ -25,7 +25,7 @@ from taskmix import keys, mixing
 from taskmix.mixing.audit import Audit
 from taskmix.mixing.augment import Augmentation
 from taskmix.mixing.shards import find
-from taskmix.model import devices, history, serving
+from taskmix.model import devices, history, pretrained, serving
 from taskmix.model.checkpoints import Checkpoints, fingerprint_of
 from taskmix.model.history import Record
 from taskmix.model.loop import Loop
@@ -229,7 +229,8 @@ class _Run:
     summed, since, clock = 0.0, step, time.monotonic()
     while step < last:
       ahead = self._ahead(step, last)
-      summed = summed + self._loop.advance(iterator, tf.constant(ahead, tf.int64)).numpy()
+      frozen = step < self._training.frozen_steps
+      summed = summed + self._loop.advance(iterator, tf.constant(ahead, tf.int64), frozen).numpy()
       step += ahead
       saves = step % self._training.checkpoint_every == 0 or step == last
       if saves or step % self._record_every == 0:
@@ -249,7 +250,13 @@ class _Run:
   def _ahead(self, step: int, last: int) -> int:
     """Steps until the next boundary."""
     execution, checkpoint = self._training.steps_per_execution, self._training.checkpoint_every
-    return min(last - step, execution - step % execution, checkpoint - step % checkpoint)
+    thaws = self._training.frozen_steps - step
+    return min(
+      last - step,
+      execution - step % execution,
+      checkpoint - step % checkpoint,
+      thaws if thaws > 0 else execution,
+    )
 
   def _keep(self, record: Record) -> None:
     if record.phase == "train" and not math.isfinite(record.losses[history.TOTAL]):
@@ -279,6 +286,8 @@ class _Run:
     if restored is None:
       if self._training.init_weights:
         serving.load_weights(self._loop.model, self._training.init_weights)
+      else:
+        pretrained.load(self._loop.model, self._training.pretrained)
       return 0
     step, text = restored
     notes = json.loads(text)

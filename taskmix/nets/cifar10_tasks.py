@@ -10,6 +10,7 @@ no image has two labels. A batch holds them 2:1:1. All else follows from the Net
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Literal
 
 import cv2
 import numpy as np
@@ -51,18 +52,13 @@ CIFAR10_TASKS = Net(
   mixture=Mixture((SampleKind("classed", 2), SampleKind("turned", 1), SampleKind("toned", 1))),
 )
 
-SOURCES = tuple(
-  Source(
-    name,
-    "python",
-    ".",
-    ".",
-    KINDS,
-    options=(("items", f"{__name__}:{name}_images"), ("function", f"{__name__}:make")),
-    phase=phase,
-  )
-  for name, phase in (("train", "train"), ("test", "eval"))
-)
+
+def _source(name: str, phase: Literal["train", "eval"]) -> Source:
+  options = (("items", f"{__name__}:{name}_images"), ("function", f"{__name__}:make"))
+  return Source(name, "python", ".", ".", KINDS, options=options, phase=phase)
+
+
+SOURCES = (_source("train", "train"), _source("test", "eval"))
 
 
 def train_images(annotations_path: str, images_root: str) -> Iterator[tuple[str, AnnotatedImage]]:

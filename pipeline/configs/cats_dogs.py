@@ -1,0 +1,45 @@
+"""Transfer learning on a folder of photos: MobileNetV2, frozen at first, then fine-tuned.
+
+    taskmix run --config cats_dogs --data DIR
+
+DIR holds train/ and test/, with photos named cat.*.jpg and dog.*.jpg (Kaggle Dogs vs
+Cats); for a folder a class, take `by=folder`. The weights are read from
+weights/mobilenet_v2_96.weights.h5 below the folder in which the command is started;
+where the file is missing, the run ends with the way to get it.
+
+One folder without a test set: give a single source no phase, and the net
+`phases=Phases(eval_share=0.2, stratified=True)`.
+"""
+
+import dataclasses
+from typing import Literal
+
+from pipeline.config import Config, Stage
+from taskmix.nets.cats_dogs import CATS_DOGS, CLASSES
+from taskmix.spec import Source, Training
+
+
+def _source(folder: str, phase: Literal["train", "eval"]) -> Source:
+  options = (("classes", ",".join(CLASSES)), ("by", "prefix"))
+  return Source(folder, "image_folder", "", folder, CLASSES, options=options, phase=phase)
+
+
+SOURCES = (_source("train", "train"), _source("test", "eval"))
+
+CONFIG = Config(
+  "cats_dogs",
+  stages=(
+    Stage(
+      dataclasses.replace(CATS_DOGS, sources=SOURCES),
+      Training(
+        batch_size=32,
+        steps=300,
+        # The heads alone, until they no longer send noise into what is pretrained.
+        frozen_steps=150,
+        pretrained="weights/mobilenet_v2_96.weights.h5",
+        augment=("mirror", "rotate", "shift", "brightness"),
+      ),
+    ),
+  ),
+  data=".",
+)

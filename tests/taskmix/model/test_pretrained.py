@@ -1,0 +1,139 @@
+"""Backbones with weights from a file: loaded, frozen, fine-tuned, served with their preprocessing."""
+
+import dataclasses
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from taskmix.model import pretrained, serving, training
+from taskmix.model.build import build
+from taskmix.nets.cats_dogs import CATS_DOGS, CLASSES
+from taskmix.nets.mtcnn import PNET
+from taskmix.spec import Training
+
+# The smallest side that MobileNetV2 takes, for the sake of speed.
+NET = dataclasses.replace(CATS_DOGS, input_size=(32, 32, 3))
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+  """What a user brings from a machine with a network; random numbers here."""
+  keras.utils.set_random_seed(3)
+  path = tmp_path_factory.mktemp("weights") / "mobilenet.weights.h5"
+  _mobilenet().save_weights(path)
+  return str(path)
+
+
+def _mobilenet() -> keras.Model:
+  application: Any = keras.applications.MobileNetV2
+  return application(include_top=False, weights=None, input_shape=(32, 32, 3), pooling="avg")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, write_examples):
+  """Five dark cats and twenty bright dogs."""
+  folder, rng = tmp_path_factory.mktemp("examples"), np.random.default_rng(0)
+  found = {}
+  for label, (kind, count) in enumerate(zip(CLASSES, (5, 20), strict=True)):
+    columns = {
+      "image": rng.integers(100 * label, 100 * label + 100, (count, 32, 32, 3), np.uint8),
+      "label": np.full(count, label),
+      "label_mask": np.ones(count, np.float32),
+    }
+    found[kind] = [write_examples(training.trained_columns(NET), columns, folder / kind)]
+  return found
+
+
+def _train(files, weights, **changed):
+  settings = Training(batch_size=8, steps=3, pretrained=weights, warmup_steps=0, steps_per_execution=8)
+  return training.train(NET, dataclasses.replace(settings, **changed), files=files)
+
+
+def _part(model) -> keras.Model:
+  part = pretrained.part_of(model)
+  assert part is not None
+  return part
+
+
+def _trained(model) -> list[np.ndarray]:
+  return [np.array(variable) for variable in _part(model).trainable_variables]
+
+
+def _statistics(model) -> list[np.ndarray]:
+  return [np.array(variable) for variable in _part(model).non_trainable_variables]
+
+
+@pytest.fixture(scope="module")
+def start(weights):
+  model = build(NET)
+  pretrained.load(model, weights)
+  return model
+
+
+def test_features_are_the_application_s_of_preprocessed_pixels(start, weights):
+  plain = _mobilenet()
+  plain.load_weights(weights)
+  image = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3), np.uint8)
+  scaled = keras.applications.mobilenet_v2.preprocess_input(image.astype(np.float32))
+  ours = keras.Model(start.input, start.get_layer("label").input)
+  np.testing.assert_allclose(ours(image), plain(scaled, training=False), atol=1e-5)
+
+
+def test_frozen_weights_stay_while_the_head_learns(files, weights, start):
+  result = _train(files, weights, frozen_steps=3)
+  for mine, before in zip(_trained(result.model), _trained(start), strict=True):
+    np.testing.assert_array_equal(mine, before)
+  assert np.abs(result.model.get_layer("label").kernel - start.get_layer("label").kernel).max() > 0
+  # 5 cats and 20 dogs, and every batch holds four of each.
+  kinds = result.audits[0]["kinds"]
+  assert {kind: (kinds[kind]["min"], kinds[kind]["max"]) for kind in CLASSES} == {
+    "cat": (4, 4),
+    "dog": (4, 4),
+  }
+
+
+def test_fine_tuning_moves_them_but_not_their_statistics(files, weights, start):
+  result = _train(files, weights, frozen_steps=1)
+  moved = [
+    np.abs(mine - before).max() for mine, before in zip(_trained(result.model), _trained(start), strict=True)
+  ]
+  assert max(moved) > 0
+  for mine, before in zip(_statistics(result.model), _statistics(start), strict=True):
+    np.testing.assert_array_equal(mine, before)
+
+
+def test_the_served_graph_takes_raw_pixels(start, tmp_path):
+  serving.export(str(tmp_path), NET, model=start)
+  image = tf.constant(np.random.default_rng(1).integers(0, 256, (2, 32, 32, 3), np.uint8))
+  served = tf.saved_model.load(str(tmp_path)).signatures["serving_default"](image=image)["label"]
+  np.testing.assert_allclose(served, tf.nn.softmax(start(image)["label"]), atol=1e-5)
+
+
+@pytest.mark.parametrize("path", ["", "nowhere/mobilenet.weights.h5"])
+def test_without_weights_the_error_says_how_to_get_them(files, path):
+  with pytest.raises(
+    ValueError, match=r"keras\.applications\.MobileNetV2\(include_top=False.*pretrained='random'"
+  ):
+    _train(files, path)
+
+
+def test_random_weights_are_taken_when_asked_for(start):
+  before = _trained(start)
+  pretrained.load(start, "random")
+  for mine, other in zip(_trained(start), before, strict=True):
+    np.testing.assert_array_equal(mine, other)
+
+
+def test_weights_of_another_application_are_refused(start, tmp_path):
+  path = tmp_path / "other.weights.h5"
+  keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]).save_weights(path)
+  with pytest.raises(ValueError, match=r"other\.weights\.h5: not weights of MobileNetV2"):
+    pretrained.load(start, str(path))
+
+
+def test_a_net_without_such_a_part_refuses_a_file(weights):
+  with pytest.raises(ValueError, match="net 'pnet' has no pretrained part"):
+    pretrained.load(build(PNET), weights)
