@@ -248,6 +248,7 @@ def _push_detector(
     push_directory=str(folder.serving / DETECTOR),
     model_blessing=evaluator.outputs["blessing"],
     infra_blessing=serving.outputs["blessing"],
+    evaluation=evaluator.outputs["evaluation"],
     lineage={"config": config.name},
     keep=config.keep_versions,
   )

@@ -62,8 +62,9 @@ class ModelPusher(base_component.BaseComponent):
       push_directory: the folder that a server watches, one model's.
       model_blessing: of an Evaluator.
       infra_blessing: of ServingCheck; the files that it checked are pushed.
-      evaluation: ModelEvaluation whose metrics go into the record.
-      net: by whose tasks those metrics are read.
+      evaluation: ModelEvaluation whose metrics go into the record: an Evaluator's,
+        or a DetectionEvaluator's.
+      net: by whose tasks those of an Evaluator are read; None for a detector.
       lineage: more to record, such as the config's name; part of the cache's
         key, so nothing that changes from run to run.
       keep: versions that stay.

@@ -84,12 +84,28 @@ def _model_uri(input_dict: dict[str, list[Any]]) -> str:
 
 
 def _metrics(input_dict: dict[str, list[Any]], net_json: str) -> dict[str, dict[str, float]]:
+  """Of a net by its tasks, of a detector by what DetectionEvaluator measured; {} where nothing did."""
   from taskmix import evaluation
 
   evaluations = input_dict.get("evaluation")
-  if not evaluations or not net_json:
+  if not evaluations:
     return {}
-  return evaluation.read_metrics(Net.from_json(net_json), artifact_utils.get_single_uri(evaluations))
+  folder = artifact_utils.get_single_uri(evaluations)
+  if net_json:
+    return evaluation.read_metrics(Net.from_json(net_json), folder)
+  path = os.path.join(folder, "metrics.json")
+  if not fileio.exists(path):
+    return {}
+  with fileio.open(path, "r") as file:
+    figures = json.load(file)["detectors"]["candidate"]
+  settled = figures["operating_point"]
+  found = {
+    "average_precision": figures["average_precision"],
+    "recall": settled["recall"],
+    "precision": settled["precision"],
+    "landmark_error": figures["landmarks"]["mean_error"],
+  }
+  return {"detector": {name: value for name, value in found.items() if value is not None}}
 
 
 def _lineage(input_dict: dict[str, list[Any]], exec_properties: dict[str, Any]) -> dict[str, str]:

@@ -25,13 +25,16 @@ class SavedDetector:
       model: its folder, or one with versions in it, of which the latest is taken.
 
     Raises:
-      ValueError: if there is none, or it is no detector.
+      ValueError: if there is none, it is no detector, or its graph would do more
+        than compute.
     """
     import tensorflow as tf
 
     from taskmix.faces import cascade
+    from taskmix.serving.operations import require_pure
 
     self.folder = latest_version(model)
+    require_pure(self.folder)
     self.options = cascade.read_options(self.folder)
     # Signatures do not keep what they were loaded with alive.
     self._loaded = tf.saved_model.load(str(self.folder))

@@ -144,6 +144,23 @@ def test_the_checked_files_are_pushed_with_their_record(exported, blessing, tmp_
   assert version.record.lineage["model"] == exported[0].uri
 
 
+def test_a_detectors_figures_are_recorded_with_its_version(exported, blessing, tmp_path):
+  evaluation = _artifact(standard_artifacts.ModelEvaluation, tmp_path / "evaluation")
+  (tmp_path / "evaluation").mkdir()
+  candidate = {
+    "average_precision": 0.8125,
+    "operating_point": {"recall": 0.75, "precision": None},
+    "landmarks": {"mean_error": 0.0625},
+  }
+  (tmp_path / "evaluation" / "metrics.json").write_text(json.dumps({"detectors": {"candidate": candidate}}))
+  _push(exported, tmp_path, infra_blessing=blessing, evaluation=evaluation)
+  record = versions.show_version(tmp_path / "models").record
+  assert record
+  assert record.metrics == {
+    "detector": {"average_precision": 0.8125, "recall": 0.75, "landmark_error": 0.0625}
+  }
+
+
 def test_one_gate_that_does_not_bless_is_enough(exported, blessing, tmp_path):
   pushed = _push(exported, tmp_path, infra_blessing=blessing, model_blessing=_judged(tmp_path, False))
   assert pushed.get_int_custom_property("pushed") == 0

@@ -230,6 +230,24 @@ def test_the_net_beside_a_model_cannot_choose_what_is_called(exported, tmp_path,
     serving.load(str(tmp_path / "model"))
 
 
+def test_a_detector_that_would_write_a_file_is_not_loaded(tmp_path):
+  import tensorflow as tf
+
+  from taskmix.faces.detect import SavedDetector
+
+  class Writing(tf.Module):
+    @tf.function(input_signature=[tf.TensorSpec([None, None, 3], tf.uint8, "image")])
+    def detect_image_with_options(self, image):
+      with tf.control_dependencies([tf.io.write_file(str(tmp_path / "written"), "x")]):
+        return {"size": tf.shape(image)}
+
+  module = Writing()
+  signatures = {"detect_image_with_options": module.detect_image_with_options}
+  tf.saved_model.save(module, str(tmp_path / "m"), signatures=signatures)
+  with pytest.raises(ValueError, match=r"is not loaded: its graph writes files \(WriteFile\)"):
+    SavedDetector(tmp_path / "m")
+
+
 class _Trap:
   """A pickle of this makes a folder when it is loaded."""
 
