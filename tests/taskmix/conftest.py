@@ -153,6 +153,12 @@ def write_examples() -> Callable[..., str]:
 
 
 @pytest.fixture(scope="session")
+def transform() -> Callable[..., dict[str, str]]:
+  """Runs the real Transform: transform(net, {split: pattern}, folder) -> {split: pattern}."""
+  return run_transform
+
+
+@pytest.fixture(scope="session")
 def dataset_of(tmp_path_factory) -> Callable[..., Dataset]:
   """Makes a transformed dataset: dataset_of(net, {"neg": 90, ...})."""
 
