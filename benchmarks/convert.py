@@ -152,19 +152,13 @@ def lay_out_full(data: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
 
 
 def _timed(step: str, data: pathlib.Path, work: pathlib.Path) -> dict[str, float]:
-  """Runs a step in a process of its own and watches its memory."""
   output = work / "output"
-  command = [
-    sys.executable,
-    "-m",
-    "benchmarks.convert",
-    "--step",
-    step,
-    "--data",
-    str(data),
-    "--output",
-    str(output),
-  ]
+  command = [sys.executable, "-m", "benchmarks.convert", "--step", step]
+  return timed(step, [*command, "--data", str(data), "--output", str(output)], output, work)
+
+
+def timed(name: str, command: list[str], output: pathlib.Path, work: pathlib.Path) -> dict[str, float]:
+  """Runs a command that prints seconds and photos as JSON, watches its memory, removes its output."""
   log = work / "log"
   with log.open("w") as errors:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=REPOSITORY)
@@ -172,12 +166,12 @@ def _timed(step: str, data: pathlib.Path, work: pathlib.Path) -> dict[str, float
     out, _ = process.communicate()
   result = {"peak_rss_mb": peak.stop()}
   if process.returncode:
-    raise SystemExit(f"{step} failed:\n{log.read_text()[-2000:]}")
+    raise SystemExit(f"{name} failed:\n{log.read_text()[-2000:]}")
   result |= json.loads(out.splitlines()[-1])
   shutil.rmtree(output, ignore_errors=True)
   rate = result["photos"] / result["seconds"]
   print(
-    f"{step:<9} {result['photos']:>6,} photos in {result['seconds']:7.2f} s: {rate:6.1f} a second, "
+    f"{name:<9} {result['photos']:>6,} photos in {result['seconds']:7.2f} s: {rate:6.1f} a second, "
     f"{result['peak_rss_mb']:6.0f} MB",
     flush=True,
   )
