@@ -45,8 +45,33 @@ from taskmix.faces.cascade import Options
 from taskmix.spec import Net, Training, split_name, to_json
 
 
+class MetadataHistory:
+  """What was blessed before, as ML Metadata knows it."""
+
+  def statistics(self, net: Net) -> BaseNode:
+    """The node that finds what the gate measures drift from: output "statistics"."""
+    return _last_blessed_statistics(net)
+
+  def model(self, candidate: BaseChannel, *, producer: str) -> BaseNode:
+    """The node that finds what a new model is compared with: output "model"."""
+    return _last_other_blessed_model(candidate, producer=producer)
+
+  def remember(
+    self, model: BaseChannel, *, producer: str, blessing: BaseChannel, statistics: BaseChannel | None = None
+  ) -> list[BaseNode]:
+    """Nodes that keep what was blessed; metadata does so by itself."""
+    del model, producer, blessing, statistics
+    return []
+
+
 def create_pipeline(
-  config: Config, *, data: str, folder: RunFolder, through: str = "", beam_args: Sequence[str] = ()
+  config: Config,
+  *,
+  data: str,
+  folder: RunFolder,
+  through: str = "",
+  beam_args: Sequence[str] = (),
+  history: MetadataHistory | None = None,
 ) -> tfx_pipeline.Pipeline:
   """The whole run of `config`, from annotated photos to a pushed SavedModel.
 
@@ -57,19 +82,21 @@ def create_pipeline(
     through: name of the last net wanted, which leaves out what follows it; ""
       runs everything.
     beam_args: of every Beam component, see `pipeline.runners`.
+    history: how steps learn what was blessed before; None asks ML Metadata.
 
   Raises:
     ValueError: if the data folder or a net's schema is not there.
   """
+  history = history or MetadataHistory()
   nodes: list[BaseNode] = []
   trained: list[_Trained] = []
   stages = config.through(through)
   for stage in stages:
-    trained.append(_Stage(config, stage.net, stage.training, data, folder).add_to(nodes, trained))
+    trained.append(_Stage(config, stage.net, stage.training, data, folder, history).add_to(nodes, trained))
   if len(config.stages) == 1:
     nodes += _push_net(config, trained[0], folder)
   elif len(stages) == len(config.stages):
-    nodes += _push_detector(config, trained, data, folder)
+    nodes += _push_detector(config, trained, data, folder, history)
   return tfx_pipeline.Pipeline(
     pipeline_name=config.name,
     pipeline_root=str(folder.artifacts),
@@ -101,6 +128,7 @@ class _Stage:
   training: Training
   data: str
   folder: RunFolder
+  history: MetadataHistory
 
   def add_to(self, nodes: list[BaseNode], before: Sequence[_Trained]) -> _Trained:
     """Adds the nodes in their order; `before` are the stages whose nets find hard examples."""
@@ -114,7 +142,7 @@ class _Stage:
     statistics = add(StatisticsGen(examples=examples)).outputs["statistics"]
     schema = add(ImportSchemaGen(schema_file=str(schema_path(net)))).outputs["schema"]
     anomalies = add(ExampleValidator(statistics=statistics, schema=schema)).outputs["anomalies"]
-    blessed_statistics = add(_last_blessed_statistics(net)) if config.gate.drift else None
+    blessed_statistics = add(self.history.statistics(net)) if config.gate.drift else None
     gate = add(
       ExampleGate(
         examples,
@@ -129,7 +157,8 @@ class _Stage:
     transform = add(self._transform(examples, schema))
     transform.add_upstream_node(gate)
     model = add(self._trainer(transform, schema)).outputs["model"]
-    baseline = add(_last_other_blessed_model(model, producer=node_id("Trainer", net)))
+    trainer = node_id("Trainer", net)
+    baseline = add(self.history.model(model, producer=trainer))
     evaluator = add(
       Evaluator(
         examples=examples,
@@ -141,6 +170,8 @@ class _Stage:
       )
     )
     blessing, judged = evaluator.outputs["blessing"], evaluator.outputs["evaluation"]
+    for memory in self.history.remember(model, producer=trainer, blessing=blessing, statistics=statistics):
+      add(memory)
     # A net on its own has the ModelPusher for a gate.
     passed = add(ModelGate(blessing, judged, net=net)) if len(config.stages) > 1 else None
     return _Trained(net, examples, model, blessing, judged, passed)
@@ -212,7 +243,7 @@ def _push_net(config: Config, trained: _Trained, folder: RunFolder) -> list[Base
 
 
 def _push_detector(
-  config: Config, trained: Sequence[_Trained], data: str, folder: RunFolder
+  config: Config, trained: Sequence[_Trained], data: str, folder: RunFolder, history: MetadataHistory
 ) -> list[BaseNode]:
   """The assembly, the check and the push of a cascade."""
   assembler = CascadeAssembler(
@@ -225,7 +256,7 @@ def _push_detector(
   )
   _after_gates(assembler, trained)
   detector = assembler.outputs["model"]
-  baseline = _last_other_blessed_model(detector, producer=assembler.id)
+  baseline = history.model(detector, producer=assembler.id)
   evaluator = DetectionEvaluator(
     detector,
     trained[0].examples,
@@ -252,7 +283,8 @@ def _push_detector(
     lineage={"config": config.name},
     keep=config.keep_versions,
   )
-  return [assembler, baseline, evaluator, serving, pusher]
+  memory = history.remember(detector, producer=assembler.id, blessing=evaluator.outputs["blessing"])
+  return [assembler, baseline, evaluator, *memory, serving, pusher]
 
 
 def _after_gates(node: BaseNode, stages: Sequence[_Trained]) -> None:

@@ -17,6 +17,7 @@ from typing import Literal, get_args
 
 import pydantic
 
+from pipeline.kubeflow.settings import Kubeflow
 from taskmix.spec import from_json, to_json
 
 _STRICT = pydantic.ConfigDict(extra="forbid")
@@ -201,7 +202,7 @@ class RunnerConfig:
     name: "direct" is Beam on this machine. "kubeflow" runs the pipeline's steps
       as containers, see pipeline.kubeflow; `steps` is then the engine of the
       Beam steps.
-    flink, dataflow, portable: settings.
+    flink, dataflow, portable, kubeflow: settings.
     steps: the engine of the Beam steps inside Kubeflow.
     beam_args: further flags of Beam's own; they win.
   """
@@ -212,6 +213,7 @@ class RunnerConfig:
   flink: Flink = Flink()
   dataflow: Dataflow = Dataflow()
   portable: Portable = Portable()
+  kubeflow: Kubeflow = Kubeflow()
   steps: Engine = "direct"
   beam_args: tuple[str, ...] = ()
 

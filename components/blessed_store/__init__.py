@@ -1,0 +1,1 @@
+"""What was blessed last, kept in a folder: for runners whose metadata no step can ask."""
