@@ -92,8 +92,9 @@ def summarise(
   whole = "ModelPusher" in steps
   pushed, detection = "", {}
   if _DETECTION in steps:
-    detection, failures = _detection(_output(steps, _DETECTION, "evaluation").uri)
+    detection, failures, let_pass = _detection(_output(steps, _DETECTION, "evaluation").uri)
     reasons += [f"{_DETECTION}: {failure}" for failure in failures]
+    warnings += [f"{_DETECTION}: {warning}" for warning in let_pass]
     if failures:
       look_at.append(_output(steps, _DETECTION, "evaluation").uri)
   if whole:
@@ -136,8 +137,8 @@ def _evaluation_warnings(net: Net, steps: Mapping[str, "Step"], policy: Evaluati
   return [f"{component}: {warning}" for warning in found]
 
 
-def _detection(uri: str) -> tuple[dict[str, float], list[str]]:
-  """The detector's figures, and the bounds that did not hold."""
+def _detection(uri: str) -> tuple[dict[str, float], list[str], list[str]]:
+  """The detector's figures, the bounds that refused it, and those that a policy let pass."""
   judged = json.loads(pathlib.Path(uri, "metrics.json").read_text())
   figures = judged["detectors"]["candidate"]
   settled, landmarks = figures["operating_point"], figures["landmarks"]
@@ -147,12 +148,13 @@ def _detection(uri: str) -> tuple[dict[str, float], list[str]]:
     "precision": settled["precision"],
     "landmark error": landmarks["mean_error"],
   }
-  failures = [
-    f"{verdict['name']} is {_number(verdict['value'])}, bound {verdict['bound']:g}"
-    for verdict in judged["verdicts"]
-    if not verdict["holds"]
-  ]
-  return {name: math.nan if value is None else value for name, value in found.items()}, failures
+  broken: dict[str, list[str]] = {"stop": [], "warn": []}
+  for verdict in judged["verdicts"]:
+    if not verdict["holds"]:
+      line = f"{verdict['name']} is {_number(verdict['value'])}, bound {verdict['bound']:g}"
+      broken[verdict["severity"]].append(line)
+  figures = {name: math.nan if value is None else value for name, value in found.items()}
+  return figures, broken["stop"], broken["warn"]
 
 
 def _number(value: float | None) -> str:

@@ -19,12 +19,16 @@ _POINTS_IOU = 0.3
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-  """One bound and what was measured; `value` is None where nothing could be."""
+  """One bound and what was measured; `value` is None where nothing could be.
+
+  `severity` is "warn" where the policy lets it pass though it does not hold.
+  """
 
   name: str
   value: float | None
   bound: float
   holds: bool
+  severity: str = "stop"
 
   def __str__(self) -> str:
     value = "not measured" if self.value is None else f"{self.value:.4f}"
@@ -47,7 +51,7 @@ class Judgement:
 
   @property
   def blessed(self) -> bool:
-    return all(verdict.holds for verdict in self.verdicts)
+    return all(verdict.holds or verdict.severity == "warn" for verdict in self.verdicts)
 
 
 def judge(
@@ -131,24 +135,25 @@ def wider_truth(lists: Mapping[str, Faces], held: HeldOut) -> dict[str, Faces]:
 def _verdicts(figures: Mapping[str, Mapping[str, Any]], policy: DetectionPolicy) -> list[Verdict]:
   mine = figures[CANDIDATE]
   ap, settled = mine["average_precision"], mine["operating_point"]
-  verdicts = [
-    _least("average precision", ap, policy.min_ap),
-    _least("recall", settled["recall"], policy.min_recall),
-    _least("precision", settled["precision"], policy.min_precision),
-  ]
+  verdicts = {
+    "min_ap": _least("average precision", ap, policy.min_ap),
+    "min_recall": _least("recall", settled["recall"], policy.min_recall),
+    "min_precision": _least("precision", settled["precision"], policy.min_precision),
+  }
   if policy.max_nme is not None:
     error = mine["landmarks"]["mean_error"]
-    verdicts.append(
-      Verdict("landmark error", error, policy.max_nme, error is not None and error <= policy.max_nme)
-    )
+    held = error is not None and error <= policy.max_nme
+    verdicts["max_nme"] = Verdict("landmark error", error, policy.max_nme, held)
   if BASELINE in figures and (before := figures[BASELINE]["average_precision"]) is not None:
-    verdicts.append(
-      _least("average precision against the last blessed", ap, max(before - policy.max_worsening, 0.0))
-    )
+    bound = max(before - policy.max_worsening, 0.0)
+    verdicts["max_worsening"] = _least("average precision against the last blessed", ap, bound)
   if REFERENCE in figures and (released := figures[REFERENCE]["average_precision"]) is not None:
     bound = released * policy.min_share_of_reference
-    verdicts.append(_least("average precision against the reference", ap, bound))
-  return verdicts
+    verdicts["min_share_of_reference"] = _least("average precision against the reference", ap, bound)
+  return [
+    dataclasses.replace(verdict, severity="warn" if name in policy.warn else "stop")
+    for name, verdict in verdicts.items()
+  ]
 
 
 def _least(name: str, value: float | None, bound: float) -> Verdict:

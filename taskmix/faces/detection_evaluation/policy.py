@@ -4,6 +4,8 @@ import dataclasses
 
 import pydantic
 
+BOUNDS = ("min_ap", "min_recall", "min_precision", "max_nme", "max_worsening", "min_share_of_reference")
+
 
 @dataclasses.dataclass(frozen=True)
 class DetectionPolicy:
@@ -25,6 +27,8 @@ class DetectionPolicy:
     thresholds: of P-, R- and O-Net, for AP.
     factor: from a level of the pyramid to the next, for AP.
     max_pixels: larger photos are refused.
+    warn: bounds by their names here, such as "min_ap" or "max_worsening", that
+      are reported where they do not hold, and refuse nothing.
   """
 
   __pydantic_config__ = pydantic.ConfigDict(extra="forbid")
@@ -40,8 +44,12 @@ class DetectionPolicy:
   thresholds: tuple[float, float, float] = (0.5, 0.5, 0.3)
   factor: float = 0.709
   max_pixels: int = 100_000_000
+  warn: tuple[str, ...] = ()
 
   def __post_init__(self):
+    unknown = sorted(set(self.warn) - set(BOUNDS))
+    if unknown:
+      raise ValueError(f"no bound on a detector {', '.join(unknown)}; there is {', '.join(BOUNDS)}")
     for name in ("min_ap", "min_recall", "min_precision", "max_worsening", "min_share_of_reference"):
       if getattr(self, name) < 0:
         raise ValueError(f"{name} must be 0 or more, not {getattr(self, name)}")

@@ -109,6 +109,18 @@ def test_a_detector_is_held_to_a_share_of_the_reference(held):
   assert not judge(both, held, DetectionPolicy(min_share_of_reference=0.51)).blessed
 
 
+def test_a_policy_turns_a_bound_into_a_warning(held):
+  both = {"candidate": Oracle(HALF), "baseline": Oracle(PERFECT)}
+  lenient = DetectionPolicy(max_worsening=0.1, warn=("max_worsening",))
+  judgement = judge(both, held, lenient)
+  assert judgement.blessed
+  (warned,) = [verdict for verdict in judgement.verdicts if not verdict.holds]
+  assert (warned.name, warned.severity) == ("average precision against the last blessed", "warn")
+  assert not judge(both, held, dataclasses.replace(lenient, min_ap=0.9)).blessed
+  with pytest.raises(ValueError, match="no bound on a detector ap; there is min_ap, min_recall"):
+    DetectionPolicy(warn=("ap",))
+
+
 def test_official_lists_say_what_counts(held):
   # In this setting the large face of the second photo is ignored and the small one counts.
   lists = {
