@@ -71,6 +71,9 @@ format: $(READY) ## rewrite the code in the house style
 lock: $(READY) ## choose the versions in requirements.lock anew
 	@$(BIN)/uv pip compile --quiet --upgrade setup.py --extra dev -o requirements.lock \
 	  --no-emit-index-url --no-emit-find-links
+	@for gpu in "" gpu; do $(BIN)/uv pip compile --quiet setup.py $${gpu:+--extra $$gpu} \
+	  -o kubeflow/requirements$${gpu:+-$$gpu}.lock -c requirements.lock --no-annotate \
+	  --no-emit-index-url --no-emit-find-links; done
 
 .PHONY: schemas
 schemas: $(READY) ## write schemas/ anew from the nets, for review
