@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import os
 import time
 from collections.abc import Callable
 
@@ -13,6 +14,8 @@ from tfx.orchestration.portable import launcher, runtime_parameter_utils
 from tfx.orchestration.portable.mlmd import execution_lib
 from tfx.proto.orchestration import pipeline_pb2
 from tfx.types import Artifact
+
+from taskmix.examples import manifest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +68,7 @@ class NarratingDagRunner(local_dag_runner.LocalDagRunner):
     deployment = runner_utils.extract_local_deployment_config(pipeline)
     connection = deployment.metadata_connection_config
     store = metadata.Metadata(getattr(connection, connection.WhichOneof("connection_config")))
+    examples: list[str] = []
     for wrapped in pipeline.nodes:
       node = wrapped.pipeline_node
       name = node.node_info.id
@@ -78,11 +82,28 @@ class NarratingDagRunner(local_dag_runner.LocalDagRunner):
         custom_driver_spec=runner_utils.extract_custom_driver_spec(deployment, name),
       )
       try:
+        for folder in examples:
+          _require_whole(folder)
         execution = work.launch()
       except Exception as error:
         raise ComponentError(name) from error
       cached, outputs = _result(store, execution.execution_id if execution else None)
+      examples += [each.uri for artifacts in outputs.values() for each in artifacts if _is_conversion(each)]
       self._ended(Step(name, time.monotonic() - begin, cached, outputs))
+
+
+def _is_conversion(artifact: Artifact) -> bool:
+  """Whether it holds examples with a manifest, on this machine."""
+  return os.path.isfile(os.path.join(artifact.uri, manifest.MANIFEST))
+
+
+def _require_whole(folder: str) -> None:
+  """Raises ValueError if a shard has lost or won bytes since the conversion.
+
+  Before every component: those of TFX read a shard that was cut off between two
+  records to its end, and judge or train on what is left.
+  """
+  manifest.require_sizes(folder, manifest.read_manifest(folder))
 
 
 def _result(store: metadata.Metadata, execution_id: int | None) -> tuple[bool, dict[str, list[Artifact]]]:

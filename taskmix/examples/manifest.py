@@ -14,6 +14,7 @@ import collections
 import dataclasses
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -124,6 +125,25 @@ def require_whole(folder: str, manifest: Manifest) -> None:
       raise ValueError(f"{path} is missing; copy the conversion again") from None
     if digest.hexdigest() != shard.sha256:
       raise ValueError(f"{path} is not what its manifest tells of; copy the conversion again")
+
+
+def require_sizes(folder: str, manifest: Manifest) -> None:
+  """Raises ValueError if a local shard is gone, or has another size than the manifest tells of.
+
+  A look at the file system alone, so cheap enough for every reader. It finds what
+  no reader does: a file of TFRecords that was cut off between two of them.
+  """
+  for shard in manifest.shards:
+    path = join(folder, split_folder(shard.split), shard.name)
+    try:
+      size = os.path.getsize(path)
+    except FileNotFoundError:
+      raise ValueError(f"{path} is missing; {_ANEW}") from None
+    if size != shard.size:
+      raise ValueError(f"{path} has {size:,} bytes, its manifest tells of {shard.size:,}; {_ANEW}")
+
+
+_ANEW = "put it back, or delete the run folder's metadata.sqlite: then all runs anew, and pushed models stay"
 
 
 def quarantine_counts(reasons: Iterable[str]) -> dict[str, int]:
