@@ -1,8 +1,8 @@
 """The conversion as Beam transforms, for any runner.
 
     ListUnits ─► CutUnits ─► PlanShards ─► WriteShards ─► reports
-     names of     examples    phases and     merged
-     photo lists  to runs     key ranges     from runs
+     names of     examples    phases and     merged from
+     photo lists  to runs     key ranges     runs; sheets
 
 Only names and counts pass between them; photos, crops and runs lie in files of a
 work folder that all workers see. Where the runner has one process on one
@@ -19,14 +19,14 @@ from taskmix.examples import storage
 from taskmix.examples.cutting import Cutter, Unit
 from taskmix.examples.planning import Planner
 from taskmix.examples.pool import cores, fan_out
-from taskmix.examples.writing import ShardWriter
+from taskmix.examples.sheets import OutputWriter
 from taskmix.sources.files import join
 
 PROBLEM = "problem.txt"
 
 
 class ConvertUnits(beam.PTransform):
-  """Units to shards; gives the ShardReports.
+  """Units to shards and contact sheets; gives the ShardReports and the sheets' paths.
 
   Args:
     units: what `list_units` gave.
@@ -42,7 +42,7 @@ class ConvertUnits(beam.PTransform):
     *,
     cut: Cutter,
     plan: Planner,
-    write: ShardWriter,
+    write: OutputWriter,
     work: str,
     processes: int = 0,
   ):

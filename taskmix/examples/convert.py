@@ -22,7 +22,7 @@ from taskmix.examples.cutting import Cutter, Unit
 from taskmix.examples.listing import annotation_digest, list_units
 from taskmix.examples.manifest import Manifest, ShardReport
 from taskmix.examples.pool import kept_warm
-from taskmix.examples.sheets import write_sheets
+from taskmix.examples.sheets import OutputWriter, SheetWriter
 from taskmix.examples.writing import ShardWriter
 from taskmix.sources.files import is_remote, join, read_bytes
 from taskmix.spec import PHASES, Conversion, Net, split_parts
@@ -119,7 +119,10 @@ class Conversions:
       self._units,
       cut=Cutter(self.net, self.conversion, self._folder("spill"), self.mine),
       plan=planning.Planner(self.net, self.conversion, self.work, self._folder("output")),
-      write=ShardWriter(self._folder("output"), self._folder("spill"), self.conversion.compression),
+      write=OutputWriter(
+        ShardWriter(self._folder("output"), self._folder("spill"), self.conversion.compression),
+        SheetWriter(self.net, self._folder("output")),
+      ),
       work=self.work,
       processes=processes,
     )
@@ -166,7 +169,6 @@ class Conversions:
     """Writes the manifest and publishes the output."""
     output = self._folder("output")
     result = self._manifest(output)
-    write_sheets(self.net, output, result)
     storage.write_bytes(join(output, manifest.MANIFEST), result.to_json().encode())
     storage.publish(output, self.output, last=manifest.MANIFEST)
     return result

@@ -74,7 +74,8 @@ class Cutter:
     pending.flush()
     writer.flush()
     path = join(self.folder, f"{unit.name}.report")
-    storage.write_bytes(path, pickle.dumps(_report(unit, images, photos, writer.runs)))
+    report = _report(unit, images, photos, pending.bad_faces, writer.runs)
+    storage.write_bytes(path, pickle.dumps(report))
     return path
 
   def seed_of(self, unit: Unit) -> int:
@@ -116,16 +117,14 @@ class Cutter:
   def _photo(self, index: int, seen: "_Seen", pending: "_Pending") -> "_Photo":
     picture = seen.picture
     if picture is None:
-      return _Photo(seen.reason, {}, None)
+      return _Photo(seen.reason, None)
     levels = crops.halved(picture, _SMALLEST_LEVEL)
-    height, width, _ = picture.shape
-    faces = bad_faces(seen.image, width, height)
-    usable = _without(seen.image, list(faces))
-    if usable.kind or self.net.recipe is None:
-      pending.add_whole(index, usable, picture)
+    if seen.image.kind or self.net.recipe is None:
+      pending.add_whole(index, seen.image, picture)
     else:
-      pending.add(index, placing.Photo(usable, width, height, seen.mined), levels)
-    return _Photo("", faces, fingerprint(levels))
+      height, width, _ = picture.shape
+      pending.add(index, placing.Photo(seen.image, width, height, seen.mined), levels)
+    return _Photo("", fingerprint(levels))
 
   def _picture(self, image: AnnotatedImage) -> tuple[np.ndarray, AnnotatedImage]:
     if image.function:
@@ -142,13 +141,17 @@ class _Pending:
     writer: takes the examples.
     photos: pictures kept; places are chosen for all of them at once.
     limit: bytes of crops kept; they are labelled and encoded at once.
+
+  Attributes:
+    bad_faces: photo's index -> face's index -> why it was left out.
   """
 
-  def __init__(self, cutter: Cutter, unit: Unit, writer: RunWriter, *, photos: int = 4, limit: int = 4 << 20):
+  def __init__(self, cutter: Cutter, unit: Unit, writer: RunWriter, *, photos: int = 8, limit: int = 4 << 20):
     self._net, self._unit, self._writer = cutter.net, unit, writer
     self._photos, self._limit = photos, limit
     self._seed = cutter.seed_of(unit)
     self._kinds = next(source.kinds for source in cutter.net.sources if source.name == unit.source)
+    self.bad_faces: dict[int, dict[int, str]] = {}
     self._pictures: list[tuple[int, placing.Photo, list[np.ndarray]]] = []
     self._clear()
 
@@ -167,6 +170,7 @@ class _Pending:
   def add_whole(self, index: int, image: AnnotatedImage, picture: np.ndarray) -> None:
     """Takes an image that is a sample itself."""
     kind = image.kind or self._kinds[0]
+    self._note_bad([index], [placing.Photo(image, picture.shape[1], picture.shape[0])])
     # A source may hold kinds that the net does not take from it.
     if kind in self._kinds:
       batch = crops.whole_image(picture, dataclasses.replace(image, kind=kind), net=self._net)
@@ -193,11 +197,21 @@ class _Pending:
   def _cut(self) -> None:
     indices, photos, levels = zip(*self._pictures, strict=True)
     self._pictures = []
+    photos = self._note_bad(indices, photos)
     placement = placing.place_crops(photos, net=self._net, kinds=self._kinds, seed=self._seed)
     pixels = crops.cut_photos(levels, placement, self._net.input_size[:2])
     self._cuts.append((photos, placement, pixels))
     self._indices += indices
     self._hold(pixels)
+
+  def _note_bad(self, indices: Sequence[int], photos: Sequence[placing.Photo]) -> list[placing.Photo]:
+    """The photos with their bad faces ignored, which go into `bad_faces`."""
+    usable = list(photos)
+    for place, bad in bad_faces(photos).items():
+      self.bad_faces[indices[place]] = bad
+      image = _without(photos[place].image, list(bad))
+      usable[place] = dataclasses.replace(photos[place], image=image)
+    return usable
 
   def _encode_cuts(self) -> None:
     images = [photo.image for photos, _, _ in self._cuts for photo in photos]
@@ -255,26 +269,33 @@ def read_report(path: str) -> UnitReport:
   return pickle.loads(read_bytes(path))
 
 
-def bad_faces(image: AnnotatedImage, width: int, height: int) -> dict[int, str]:
-  """Faces that no crop can be cut for, by index, with the reason.
+def bad_faces(photos: Sequence[placing.Photo]) -> dict[int, dict[int, str]]:
+  """Faces that no crop can be cut for: photo's place -> face's index -> the reason.
 
   Faces that a format marks as invalid are not among them: that is its own
   business, and they are kept, ignored.
   """
-  boxes, reasons = image.boxes, {}
-  left, top, right, bottom = boxes.T
-  fine = (left < right) & (top < bottom) & (left < width) & (top < height) & (right > 0) & (bottom > 0)
-  # What is infinite outweighs all else in its sum; what is not a number fails above.
-  fine &= np.isfinite(boxes.sum(axis=1))
+  counts = [len(photo.image.boxes) for photo in photos]
+  boxes = np.concatenate([photo.image.boxes for photo in photos])
+  sizes = np.repeat([(photo.width, photo.height) for photo in photos], counts, axis=0)
+  corner, end = boxes[:, :2], boxes[:, 2:]
+  fine = ((corner < end) & (corner < sizes) & (end > 0)).all(axis=1) & np.isfinite(boxes).all(axis=1)
+  found: dict[int, dict[int, str]] = {}
+  first = np.cumsum([0, *counts])
   for index in np.flatnonzero(~fine).tolist():
-    x1, y1, x2, y2 = boxes[index].tolist()
-    if not np.isfinite([x1, y1, x2, y2]).all():
-      reasons[index] = "box is not finite"
-    elif x2 <= x1 or y2 <= y1:
-      reasons[index] = "box of zero size"
-    else:
-      reasons[index] = f"box outside the {width} x {height} photo"
-  return reasons
+    place = int(np.searchsorted(first, index, side="right")) - 1
+    reason = _badness(boxes[index], photos[place].width, photos[place].height)
+    found.setdefault(place, {})[index - int(first[place])] = reason
+  return found
+
+
+def _badness(box: np.ndarray, width: int, height: int) -> str:
+  x1, y1, x2, y2 = box.tolist()
+  if not np.isfinite(box).all():
+    return "box is not finite"
+  if x2 <= x1 or y2 <= y1:
+    return "box of zero size"
+  return f"box outside the {width} x {height} photo"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -290,12 +311,15 @@ class _Seen:
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Photo:
   reason: str
-  faces: dict[int, str]
   prints: Fingerprints | None
 
 
 def _report(
-  unit: Unit, images: Sequence[AnnotatedImage], photos: Sequence[_Photo], runs: list[Run]
+  unit: Unit,
+  images: Sequence[AnnotatedImage],
+  photos: Sequence[_Photo],
+  bad_faces: dict[int, dict[int, str]],
+  runs: list[Run],
 ) -> UnitReport:
   return UnitReport(
     unit=unit,
@@ -303,7 +327,7 @@ def _report(
     good=np.array([not photo.reason for photo in photos], bool),
     prints=Fingerprints.join([photo.prints for photo in photos if photo.prints is not None]),
     reasons={index: photo.reason for index, photo in enumerate(photos) if photo.reason},
-    bad_faces={index: photo.faces for index, photo in enumerate(photos) if photo.faces},
+    bad_faces=bad_faces,
     faces=sum(len(image.boxes) for image in images),
     runs=runs,
   )

@@ -129,10 +129,7 @@ def _pairs(prints: Fingerprints):
   edges = np.linspace(0, 64, MAX_BITS + 2).astype(int)
   for low, high in itertools.pairwise(edges):
     band = (prints.perceptual >> np.uint64(low)) & np.uint64((1 << int(high - low)) - 1)
-    order = np.argsort(band, kind="stable")
-    starts = np.flatnonzero(np.r_[True, np.diff(band[order]) != 0, True])
-    for start, end in itertools.pairwise(starts):
-      yield from _alike_within(prints, order[start:end])
+    yield from _alike_in_band(prints, band)
 
 
 def _equal_pairs(values: np.ndarray):
@@ -141,15 +138,20 @@ def _equal_pairs(values: np.ndarray):
   yield from zip(order[equal], order[equal + 1], strict=True)
 
 
-def _alike_within(prints: Fingerprints, members: np.ndarray):
-  """Pairs among `members`, one row of the comparison at a time."""
-  hashes = prints.perceptual[members]
-  for row in range(len(members) - 1):
-    near = np.flatnonzero(_bits(hashes[row + 1 :] ^ hashes[row]) <= MAX_BITS) + row + 1
-    if len(near):
-      ours = np.full(len(near), members[row])
-      hits = members[near][alike(prints, ours, members[near])]
-      yield from ((members[row], other) for other in hits)
+def _alike_in_band(prints: Fingerprints, band: np.ndarray):
+  """Pairs that are alike among those of equal `band`: each with the next, the one after, ..."""
+  order = np.argsort(band, kind="stable")
+  band, places = band[order], np.arange(len(order))
+  for step in range(1, len(order)):
+    places = places[places + step < len(order)]
+    places = places[band[places] == band[places + step]]
+    if not len(places):
+      return
+    first, second = order[places], order[places + step]
+    near = _bits(prints.perceptual[first] ^ prints.perceptual[second]) <= MAX_BITS
+    first, second = first[near], second[near]
+    hits = alike(prints, first, second)
+    yield from zip(first[hits], second[hits], strict=True)
 
 
 _BYTE_BITS = np.array([bin(value).count("1") for value in range(256)], np.uint8)

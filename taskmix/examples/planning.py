@@ -37,6 +37,21 @@ class ShardTask:
   plan: str
 
 
+@dataclasses.dataclass(frozen=True)
+class SheetTask:
+  """One contact sheet to draw.
+
+  Attributes:
+    stretch: holds the first `tiles` examples of the kind's train split, or all.
+    total: examples of the split.
+    tiles: examples to draw.
+  """
+
+  stretch: ShardTask
+  total: int
+  tiles: int = 40
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class PlanFile:
   """What every shard's writer needs.
@@ -65,8 +80,8 @@ class Planner:
   folder: str
   output: str
 
-  def __call__(self, paths: Sequence[str]) -> list[ShardTask]:
-    """The shards to write.
+  def __call__(self, paths: Sequence[str]) -> list[ShardTask | SheetTask]:
+    """The sheets to draw and the shards to write, in this order.
 
     Args:
       paths: of every unit's report, in any order.
@@ -81,7 +96,7 @@ class Planner:
     plan = join(self.folder, "plan")
     runs = [run for report in _reports(paths) for run in report.runs]
     storage.write_bytes(plan, pickle.dumps(PlanFile(phases, runs)))
-    return self._shards(plan, phases, runs)
+    return list(self._outputs(plan, phases, runs))
 
   def _phases(self, paths: Sequence[str]) -> np.ndarray:
     """int8 [photos]; writes photos.jsonl and quarantine.jsonl on the way."""
@@ -137,18 +152,38 @@ class Planner:
         f"{self.conversion.max_bad_fraction:g} allows; mend them or raise it:{shown}"
       )
 
-  def _shards(self, plan: str, phases: np.ndarray, runs: Sequence[Run]) -> list[ShardTask]:
-    tasks = []
+  def _outputs(self, plan: str, phases: np.ndarray, runs: Sequence[Run]) -> Iterator[ShardTask | SheetTask]:
+    """A sheet a kind comes first: it takes longest, so no core is left with one at the end."""
+    shards: list[ShardTask] = []
     for kind in self.net.mixture.names:
       counts, sizes = _histograms([run for run in runs if run.kind == kind], phases)
-      for phase, phase_name in enumerate(PHASES):
-        split = split_name(phase_name, kind)
-        number = shard_count(int(counts[phase].sum()), int(sizes[phase].sum()), self.conversion)
-        edges = shard_bounds(counts[phase], number)
-        for index in range(number):
-          name = shard_name(index, number, compression=self.conversion.compression)
-          tasks.append(ShardTask(split, name, phase, kind, edges[index], edges[index + 1], plan))
-    return tasks
+      for phase in range(len(PHASES)):
+        shards += self._shards(plan, phase, kind, counts[phase], int(sizes[phase].sum()))
+      yield _sheet(next(shard for shard in shards if shard.kind == kind), counts)
+    yield from shards
+
+  def _shards(self, plan: str, phase: int, kind: str, counts: np.ndarray, size: int) -> Iterator[ShardTask]:
+    """Of one split: `counts` of its buckets and bytes in all."""
+    number = shard_count(int(counts.sum()), size, self.conversion)
+    edges = shard_bounds(counts, number)
+    for index in range(number):
+      name = shard_name(index, number, compression=self.conversion.compression)
+      split = split_name(PHASES[phase], kind)
+      yield ShardTask(split, name, phase, kind, edges[index], edges[index + 1], plan)
+
+
+def _sheet(shard: ShardTask, counts: np.ndarray) -> SheetTask:
+  """The sheet of a kind.
+
+  Args:
+    shard: any of its shards.
+    counts: int64 [phases, BUCKETS], its examples.
+  """
+  train = PHASES.index("train")
+  upto = np.cumsum(counts[train])
+  high = min(BUCKETS, int(np.searchsorted(upto, SheetTask.tiles)) + 1)
+  stretch = dataclasses.replace(shard, phase=train, low=0, high=high)
+  return SheetTask(stretch, int(upto[-1]))
 
 
 def read_plan(path: str) -> PlanFile:

@@ -8,6 +8,7 @@ threads and locks.
 """
 
 import contextlib
+import gc
 import importlib
 import os
 import pickle
@@ -183,6 +184,8 @@ def child() -> None:
   os.dup2(2, 1)
   # Imported while the parent still looks for work; a function that needs less is as well served.
   importlib.import_module("taskmix.examples.cutting")
+  # What is imported stays: no use looking through it for garbage again and again.
+  gc.freeze()
   head, function = b"", None
   while (message := _receive(source)) is not None:
     if message[:1] == _FUNCTION:

@@ -1,38 +1,57 @@
-"""Contact sheets of a finished conversion, from its own shards: what training will read."""
+"""Contact sheets of a conversion, drawn from its own examples: what training will read."""
 
+import dataclasses
+import io
 import itertools
 from collections.abc import Iterator
 
 from taskmix.examples import codec
-from taskmix.examples.codec import Sample
-from taskmix.examples.manifest import Manifest
-from taskmix.examples.sharding import read_records, split_folder
-from taskmix.faces.contact_sheet import write_contact_sheets
-from taskmix.sources.files import join, open_binary
-from taskmix.spec import IMAGE, IMAGE_ID, KIND, Net, split_name
+from taskmix.examples.manifest import ShardReport
+from taskmix.examples.planning import ShardTask, SheetTask
+from taskmix.examples.sharding import read_records
+from taskmix.examples.writing import ShardWriter, framed_chunks
+from taskmix.sources.files import join
+from taskmix.spec import IMAGE, IMAGE_ID, KIND, Net
 
 FOLDER = "contact_sheets"
 
 
-def write_sheets(net: Net, output: str, result: Manifest, *, per_kind: int = 40) -> list[str]:
-  """Writes contact_sheets/<kind>.png below `output`; returns the paths.
+@dataclasses.dataclass(frozen=True)
+class SheetWriter:
+  """Draws contact_sheets/<kind>.png; picklable.
 
-  A shard is a random sample of its split, so the first records of the first
-  train shard stand for the kind.
+  A split is in random order, so its first examples stand for the kind.
+
+  Attributes:
+    net: whose kinds.
+    output: unpublished folder of the result.
   """
-  samples = itertools.chain.from_iterable(
-    itertools.islice(_samples(net, output, result, split_name("train", kind)), per_kind)
-    for kind in net.mixture.names
-  )
-  totals = {kind: result.counts[split_name("train", kind)] for kind in net.mixture.names}
-  return write_contact_sheets(samples, join(output, FOLDER), net=net, totals=totals, per_kind=per_kind)
+
+  net: Net
+  output: str
+
+  def __call__(self, task: SheetTask) -> list[str]:
+    """Draws the sheet; returns its path, or none for a kind without examples."""
+    # Pillow: 0.1 s that shards need not wait for.
+    from taskmix.faces.contact_sheet import write_contact_sheets
+
+    samples = itertools.islice(self._samples(task), task.tiles)
+    totals = {task.stretch.kind: task.total}
+    folder = join(self.output, FOLDER)
+    return write_contact_sheets(samples, folder, net=self.net, totals=totals, per_kind=task.tiles)
+
+  def _samples(self, task: SheetTask) -> Iterator[codec.Sample]:
+    for record in read_records(io.BytesIO(b"".join(framed_chunks(task.stretch)))):
+      values = codec.decode(self.net.columns, record)
+      yield codec.Sample(values.pop(IMAGE), values.pop(KIND), values.pop(IMAGE_ID), values)
 
 
-def _samples(net: Net, output: str, result: Manifest, split: str) -> Iterator[Sample]:
-  for shard in result.shards:
-    if shard.split == split:
-      path = join(output, split_folder(split), shard.name)
-      with open_binary(path) as file:
-        for record in read_records(file, path):
-          values = codec.decode(net.columns, record)
-          yield Sample(values.pop(IMAGE), values.pop(KIND), values.pop(IMAGE_ID), values)
+@dataclasses.dataclass(frozen=True)
+class OutputWriter:
+  """Writes shards and draws sheets, whichever a task asks for; picklable."""
+
+  shards: ShardWriter
+  sheets: SheetWriter
+
+  def __call__(self, task: ShardTask | SheetTask) -> ShardReport | list[str]:
+    return self.sheets(task) if isinstance(task, SheetTask) else self.shards(task)

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -53,6 +54,11 @@ class ShardWriter:
     path = join(self.reports, f"{task.split}.{task.name}.shard")
     storage.write_bytes(path, json.dumps(dataclasses.asdict(report)).encode())
     return report
+
+
+def framed_chunks(task: ShardTask) -> Iterator[bytes]:
+  """The framed examples that the task asks for, in order, some megabytes at a time."""
+  return map(_merge, _chunks(_stretches(task, read_plan(task.plan))))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
