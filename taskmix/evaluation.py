@@ -90,28 +90,43 @@ def eval_config(net: Net, policy: EvaluationPolicy = EvaluationPolicy()) -> Any:
     model_specs=[
       tfma.ModelSpec(
         signature_name=SIGNATURE,
-        label_keys={task.name: task.target.name for task in net.tasks},
-        example_weight_keys={task.name: task.mask for task in net.tasks},
         preprocessing_function_names=[PREPROCESSING],
+        **_keys(net),
       )
     ],
     slicing_specs=[tfma.SlicingSpec(), *(tfma.SlicingSpec(feature_keys=[key]) for key in sliced)],
-    metrics_specs=[spec for task in net.tasks for spec in _metrics_specs(task, policy)],
+    metrics_specs=[spec for task in net.tasks for spec in _metrics_specs(net, task, policy)],
   )
 
 
-def _metrics_specs(task: Task, policy: EvaluationPolicy) -> list[Any]:
+def _keys(net: Net) -> dict[str, Any]:
+  """Label and weight columns; TFMA takes a single output out of its dict, and then wants plain names."""
+  if len(net.tasks) == 1:
+    return {"label_key": net.tasks[0].target.name, "example_weight_key": net.tasks[0].mask}
+  return {
+    "label_keys": {task.name: task.target.name for task in net.tasks},
+    "example_weight_keys": {task.name: task.mask for task in net.tasks},
+  }
+
+
+def _output(net: Net, task: Task) -> str:
+  """What TFMA calls the task's output."""
+  return task.name if len(net.tasks) > 1 else ""
+
+
+def _metrics_specs(net: Net, task: Task, policy: EvaluationPolicy) -> list[Any]:
   import tensorflow_model_analysis as tfma
 
   unknown = [metric for metric in task.metrics if metric not in METRICS]
   if unknown:
     raise ValueError(f"task {task.name!r}: no metric {', '.join(unknown)}; there is {', '.join(METRICS)}")
+  output = _output(net, task)
+  named = {"output_names": [output], "output_weights": {output: 1.0}} if output else {}
   plain = [metric for metric in task.metrics if metric not in _PER_CLASS]
   specs = [
     tfma.MetricsSpec(
-      output_names=[task.name],
-      output_weights={task.name: 1.0},
       example_weights=tfma.ExampleWeightOptions(weighted=True),
+      **named,
       metrics=[*(_metric_config(task, metric, policy) for metric in plain), _count_config()],
     )
   ]
@@ -122,14 +137,12 @@ def _metrics_specs(task: Task, policy: EvaluationPolicy) -> list[Any]:
     options = {"binarize": tfma.BinarizationOptions(class_ids={"values": classes[-1:]})}
     if len(classes) > 2:
       options = {
-        "binarize": tfma.BinarizationOptions(class_ids={"values": classes}),
-        "aggregate": tfma.AggregationOptions(macro_average=True),
+        "aggregate": tfma.AggregationOptions(macro_average=True, class_weights=dict.fromkeys(classes, 1.0)),
       }
     specs.append(
       tfma.MetricsSpec(
-        output_names=[task.name],
-        output_weights={task.name: 1.0},
         example_weights=tfma.ExampleWeightOptions(weighted=True),
+        **named,
         metrics=[_metric_config(task, metric, policy) for metric in by_class],
         **options,
       )
@@ -221,7 +234,7 @@ def _read(net: Net, path: str, *, baseline: bool) -> dict[tuple[str, str], Metri
   if not names:
     return {}
   found = {
-    _slice_of(net, key): {task.name: _values(task, metrics.get(task.name, {})) for task in net.tasks}
+    _slice_of(net, key): {task.name: _values(task, metrics.get(_output(net, task), {})) for task in net.tasks}
     for key, metrics in tfma.load_eval_result(path, model_name=names[0] or None).slicing_metrics
   }
   return {key: found[key] for key in slices(net) if key in found}
@@ -280,7 +293,7 @@ def read_failures(net: Net, path: str) -> list[str]:
 
 def _failure_line(net: Net, path: str, failure: Any) -> str:
   key = failure.metric_key
-  task = net.task(key.output_name)
+  task = net.task(key.output_name or net.tasks[0].name)
   (bound,) = [bound for bound in task.bounds if bound.metric == key.name]
   value = read_metrics(net, path)[task.name][bound.metric]
   if not key.is_diff:

@@ -276,3 +276,68 @@ def test_an_unknown_metric_lists_the_known_ones():
   task = Task("t", Column("y", "float32"), ("neg",), Loss("x"), metrics=("rmse",))
   with pytest.raises(ValueError, match="no metric rmse; there is accuracy"):
     evaluation.eval_config(Net("n", (1, 1, 1), "a:b", (task,), PNET.mixture))
+
+
+def test_the_auc_of_many_classes_is_the_mean_over_one_against_the_rest(tmp_path):
+  import tensorflow as tf
+  import tensorflow_model_analysis as tfma
+
+  net = Net(
+    "toy",
+    (1, 1, 1),
+    "nowhere:none",
+    (
+      Task(
+        "c",
+        Column("label", "int64", classes=("a", "b", "c")),
+        ("k",),
+        Loss("softmax_cross_entropy"),
+        metrics=("auc",),
+        bounds=(Bound("auc", min=0.9),),
+      ),
+    ),
+    Mixture((SampleKind("k", 1),)),
+  )
+  spec = {"p": tf.io.FixedLenFeature([3], tf.float32)}
+
+  class Answers(tf.Module):
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+    def serve(self, examples):
+      return {"c": tf.io.parse_example(examples, spec)["p"]}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+    def masks(self, examples):
+      return {"c_mask": tf.ones([tf.size(examples)])}
+
+  module = Answers()
+  signatures = {evaluation.SIGNATURE: module.serve, evaluation.PREPROCESSING: module.masks}
+  tf.saved_model.save(module, str(tmp_path / "model"), signatures=signatures)
+  samples = (
+    (0, 0.8, 0.1, 0.1),
+    (0, 0.2, 0.6, 0.2),
+    (1, 0.1, 0.7, 0.2),
+    (1, 0.3, 0.3, 0.4),
+    (2, 0.1, 0.1, 0.8),
+    (2, 0.5, 0.2, 0.3),
+  )
+  with tf.io.TFRecordWriter(str(tmp_path / "examples")) as writer:
+    for label, *p in samples:
+      example = tf.train.Example()
+      example.features.feature["label"].int64_list.value.append(label)
+      example.features.feature["p"].float_list.value.extend(p)
+      example.features.feature["kind"].bytes_list.value.append(b"k")
+      writer.write(example.SerializeToString())
+  config = tfma.utils.update_eval_config_with_defaults(
+    evaluation.eval_config(net), has_baseline=False, rubber_stamp=True
+  )
+  out = str(tmp_path / "out")
+  tfma.run_model_analysis(
+    eval_shared_model=tfma.default_eval_shared_model(str(tmp_path / "model"), eval_config=config),
+    eval_config=config,
+    data_location=str(tmp_path / "examples"),
+    output_path=out,
+  )
+  # Of the 8 pairs each, "a" has 6 in order (0.8 and 0.2 against 0.1, 0.3, 0.1, 0.5), "b" 7
+  # (0.7 and 0.3 against 0.1, 0.6, 0.1, 0.2), "c" 7 (0.8 and 0.3 against 0.1, 0.2, 0.2, 0.4).
+  assert evaluation.read_metrics(net, out)["c"]["auc"] == pytest.approx((6 + 7 + 7) / 24, abs=1e-3)
+  assert evaluation.read_failures(net, out) == ["c auc is 0.8333, must be at least 0.9"]
