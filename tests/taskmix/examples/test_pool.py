@@ -1,0 +1,76 @@
+import os
+import signal
+import time
+
+import pytest
+
+from taskmix.examples import pool
+
+
+def double(number: int) -> int:
+  print("what a library prints does not get between the answers")
+  return 2 * number
+
+
+def whoami(_: int) -> int:
+  time.sleep(0.05)
+  return os.getpid()
+
+
+def refuse_three(number: int) -> int:
+  if number == 3:
+    raise ValueError("three is not allowed")
+  return number
+
+
+class AwkwardError(Exception):
+  """Cannot be rebuilt from its message alone."""
+
+  def __init__(self, first, second):
+    super().__init__(f"{first} and {second}")
+
+
+def raise_awkward(_: int) -> int:
+  raise AwkwardError("this", "that")
+
+
+def die(number: int) -> int:
+  if number == 2:
+    os.kill(os.getpid(), signal.SIGKILL)
+  return number
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_every_item_is_worked_on_once(processes):
+  found = pool.fan_out(double, iter(range(20)), processes=processes)
+  assert sorted(found) == [2 * number for number in range(20)]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_what_the_function_raises_is_raised_here(processes):
+  with pytest.raises(ValueError, match=r"^three is not allowed$"):
+    list(pool.fan_out(refuse_three, range(8), processes=processes))
+
+
+def test_an_error_that_cannot_be_pickled_keeps_its_name_and_message():
+  with pytest.raises(RuntimeError, match="AwkwardError: this and that"):
+    list(pool.fan_out(raise_awkward, [1], processes=2))
+
+
+def test_a_killed_child_is_an_error_that_names_its_item():
+  with pytest.raises(RuntimeError, match=rf"died \(exit status -{signal.SIGKILL:d}\) at 2$"):
+    list(pool.fan_out(die, range(4), processes=2))
+
+
+def test_children_kept_warm_serve_one_fan_out_after_another():
+  with pool.kept_warm(2):
+    first = set(pool.fan_out(whoami, range(8), processes=2))
+    second = set(pool.fan_out(whoami, range(8), processes=2))
+  assert os.getpid() not in first
+  assert first == second
+
+
+def test_children_end_with_the_fan_out():
+  (child,) = set(pool.fan_out(whoami, [1], processes=2))
+  with pytest.raises(ProcessLookupError):
+    os.kill(child, 0)
