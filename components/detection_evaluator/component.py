@@ -1,11 +1,15 @@
 """DetectionEvaluator: TFX's Evaluator for a whole detector instead of a net."""
 
+import hashlib
+
 from tfx.dsl.components.base import base_component, executor_spec
 from tfx.types import channel_utils, component_spec, standard_artifacts
 from tfx.types.channel import BaseChannel
 
 from components.detection_evaluator import executor
+from taskmix.faces.detect import latest_version
 from taskmix.faces.detection_evaluation.policy import DetectionPolicy
+from taskmix.sources.files import is_remote
 from taskmix.spec import Net, to_json
 
 
@@ -17,6 +21,7 @@ class DetectionEvaluatorSpec(component_spec.ComponentSpec):
     "data_root": component_spec.ExecutionParameter(type=str),
     "policy": component_spec.ExecutionParameter(type=str),
     "reference": component_spec.ExecutionParameter(type=str),
+    "fingerprint": component_spec.ExecutionParameter(type=str),
     "wider_lists": component_spec.ExecutionParameter(type=str),
   }
   INPUTS = {
@@ -70,6 +75,9 @@ class DetectionEvaluator(base_component.BaseComponent):
         `taskmix import-weights` writes; "" for none.
       wider_lists: folder of WIDER FACE's validation lists (.mat), where its
         validation photos are among the eval photos; "" for none.
+
+    Raises:
+      ValueError: if `reference` is a local folder without a detector.
     """
     super().__init__(
       DetectionEvaluatorSpec(
@@ -80,8 +88,20 @@ class DetectionEvaluator(base_component.BaseComponent):
         data_root=data_root,
         policy=to_json(policy or DetectionPolicy()),
         reference=reference,
+        fingerprint=_fingerprint(reference),
         wider_lists=wider_lists,
         evaluation=channel_utils.as_channel([standard_artifacts.ModelEvaluation()]),
         blessing=channel_utils.as_channel([standard_artifacts.ModelBlessing()]),
       )
     )
+
+
+def _fingerprint(reference: str) -> str:
+  """Of the reference's files, for the cache's key; "" for none, or a remote one."""
+  if not reference or is_remote(reference):
+    return ""
+  folder = latest_version(reference)
+  digest = hashlib.sha256()
+  for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+    digest.update(str(path.relative_to(folder)).encode() + path.read_bytes())
+  return digest.hexdigest()

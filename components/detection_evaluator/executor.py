@@ -49,7 +49,8 @@ class Executor(base_executor.BaseExecutor):
         what TFX's Evaluator sets.
       exec_properties: "net": Net as JSON; "data_root": folder of its sources;
         "policy": DetectionPolicy as JSON; "reference": a detector's folder or "";
-        "wider_lists": folder of the official lists or "".
+        "wider_lists": folder of the official lists or ""; "fingerprint": of the
+        reference, for the cache alone.
 
     Raises:
       ValueError: if no photo is held out, or a model is no detector.

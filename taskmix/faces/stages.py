@@ -261,6 +261,8 @@ def _convolution(kernel: np.ndarray, bias: np.ndarray) -> Step:
 def _prelu(slopes: np.ndarray) -> Step:
   if slopes.max(initial=0) <= 1:
     return lambda x: tf.maximum(x, x * slopes)
+  if slopes.min() >= 1:
+    return lambda x: tf.minimum(x, x * slopes)
   return lambda x: tf.where(x > 0, x, x * slopes)
 
 

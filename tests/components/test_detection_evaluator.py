@@ -100,6 +100,20 @@ def test_a_detector_below_its_bounds_is_not_blessed(detector, examples, demo, tm
   assert [verdict["name"] for verdict in verdicts if not verdict["holds"]] == ["landmark error"]
 
 
+def test_a_reference_is_known_by_its_content(tmp_path):
+  def fingerprint():
+    channels = Channel(type=standard_artifacts.Model), Channel(type=standard_artifacts.Examples)
+    component = DetectionEvaluator(*channels, net=NET, data_root="photos", reference=str(tmp_path))
+    return component.exec_properties["fingerprint"]
+
+  with pytest.raises(ValueError, match="no SavedModel here"):
+    fingerprint()
+  (tmp_path / "saved_model.pb").write_bytes(b"one")
+  first = fingerprint()
+  (tmp_path / "saved_model.pb").write_bytes(b"two")
+  assert fingerprint() != first
+
+
 def test_the_component_declares_what_tfx_must_know():
   component = DetectionEvaluator(
     Channel(type=standard_artifacts.Model),

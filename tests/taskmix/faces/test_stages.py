@@ -49,6 +49,22 @@ def test_slopes_above_one_and_below_zero_are_among_those_tested():
   assert min(each.min() for each in slopes) < 0
 
 
+@pytest.mark.parametrize("net", [PNET, RNET], ids=["pnet", "rnet"])
+@pytest.mark.parametrize(
+  ("low", "high"), [(0.0, 0.9), (-0.9, -0.1), (1.1, 1.5), (0.5, 1.5), (-0.5, 0.5), (0.0, 0.0)]
+)
+def test_slopes_of_every_kind_are_folded(net, low, high):
+  model, rng = shaken(net), np.random.default_rng(3)
+  for layer in model.layers:
+    if "prelu" in layer.name:
+      layer.set_weights([rng.uniform(low, high, each.shape) for each in layer.get_weights()])
+  image = pixels(3, *net.input_size)
+  expected, found = model(image), Stage(net, model)(tf.constant(image), ["face", "box"])
+  for task, values in found.items():
+    flat = np.reshape(expected[task], [3, -1])
+    np.testing.assert_allclose(np.reshape(values, [3, -1]), flat, atol=1e-4, rtol=1e-4)
+
+
 @pytest.mark.parametrize("size", [(12, 12), (40, 26), (13, 12), (31, 45)])
 def test_a_sliding_pnet_gives_the_keras_models_maps(size):
   model = shaken(PNET, any_size=True)
