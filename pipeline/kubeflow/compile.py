@@ -173,7 +173,7 @@ def _relocate(
 
 
 def _read_parameter(spec: dict[str, Any], component: str, name: str, run_name: str, kind: str) -> None:
-  """Lets a step read a parameter of the run, as run_NAME."""
+  """Lets a step read a parameter of the run, as taskmix_NAME."""
   definitions = spec["components"][component]["inputDefinitions"].setdefault("parameters", {})
   definitions[f"{RUN_PREFIX}{name}"] = {"parameterType": kind}
   inputs = spec["root"]["dag"]["tasks"][component]["inputs"].setdefault("parameters", {})

@@ -9,8 +9,8 @@ TFX's executors were written for Vertex. Open-source Kubeflow Pipelines differs:
 * its artifacts may have no names, which TFX's Evaluator looks up;
 * a step cannot leave an output out. One that is marked absent is no input.
 
-And run parameters, for what TFX keeps inside JSON: `run_data` fills in {data},
-`run_steps` and `run_batch_size` replace the training's.
+And run parameters, for what TFX keeps inside JSON: `taskmix_data` fills in {data},
+`taskmix_steps` and `taskmix_batch_size` replace the training's.
 """
 
 import json
@@ -20,7 +20,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-RUN_PREFIX = "run_"
+# Unlike any name of TFX's own, such as run_fn.
+RUN_PREFIX = "taskmix_"
 
 # Where a constant has the run's data folder.
 DATA = "{data}"

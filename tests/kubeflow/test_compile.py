@@ -90,10 +90,10 @@ def test_a_run_has_parameters(job):
   assert parameters["data"] == {"parameterType": "STRING", "defaultValue": "/photos"}
   assert parameters["steps_pnet"] == {"parameterType": "NUMBER_INTEGER", "defaultValue": 1500}
   given = _tasks(job)["Trainer-pnet"]["inputs"]["parameters"]
-  assert given["run_steps"] == {"componentInputParameter": "steps_pnet"}
-  assert given["run_batch_size"] == {"componentInputParameter": "batch_size_pnet"}
+  assert given["taskmix_steps"] == {"componentInputParameter": "steps_pnet"}
+  assert given["taskmix_batch_size"] == {"componentInputParameter": "batch_size_pnet"}
   for task in ("CropExampleGen-pnet", "HardExampleGen-onet", "DetectionEvaluator", "ServingCheck"):
-    assert _tasks(job)[task]["inputs"]["parameters"]["run_data"] == {"componentInputParameter": "data"}
+    assert _tasks(job)[task]["inputs"]["parameters"]["taskmix_data"] == {"componentInputParameter": "data"}
 
 
 def test_each_step_has_its_image_and_limits(job):

@@ -50,7 +50,7 @@ def test_the_runs_data_folder_is_filled_in_also_inside_json():
     "data_root": "{data}",
     "photos": json.dumps(["{data}/a.jpg", "{data}/b.jpg"]),
     "keep": 5,
-    "run_data": "gs://b/photos/",
+    "taskmix_data": "gs://b/photos/",
   }
   assert step.with_run_parameters(values) == {
     "data_root": "gs://b/photos",
@@ -61,8 +61,10 @@ def test_the_runs_data_folder_is_filled_in_also_inside_json():
 
 def test_steps_and_batch_size_of_the_run_replace_the_configs():
   config = json.dumps({"net": "{}", "training": json.dumps({"steps": 1500, "batch_size": 448, "seed": 1})})
-  values = step.with_run_parameters({"custom_config": config, "run_steps": 20.0, "run_batch_size": 56.0})
-  assert list(values) == ["custom_config"]
+  given = {"custom_config": config, "run_fn": "a.b", "taskmix_steps": 20.0, "taskmix_batch_size": 56.0}
+  values = step.with_run_parameters(given)
+  # TFX's own names are left alone.
+  assert list(values) == ["custom_config", "run_fn"]
   assert json.loads(json.loads(values["custom_config"])["training"]) == {
     "steps": 20,
     "batch_size": 56,
@@ -72,6 +74,6 @@ def test_steps_and_batch_size_of_the_run_replace_the_configs():
 
 def test_a_run_parameter_that_cannot_be_is_refused():
   with pytest.raises(ValueError, match="without quotes"):
-    step.with_run_parameters({"run_data": 'a"b'})
+    step.with_run_parameters({"taskmix_data": 'a"b'})
   with pytest.raises(ValueError, match="steps must be 1 or more, not 0"):
-    step.with_run_parameters({"custom_config": '{"training": "{}"}', "run_steps": 0})
+    step.with_run_parameters({"custom_config": '{"training": "{}"}', "taskmix_steps": 0})
