@@ -43,8 +43,8 @@ def cnn(image: Any) -> Any:
   for width in (32, 64):
     x = layers.Conv2D(width, 3, padding="same", activation="relu", name=f"conv{width}")(x)
     x = layers.MaxPooling2D(name=f"pool{width}")(x)
-  x = layers.Dense(256, activation="relu", name="dense")(layers.Flatten()(x))
-  return layers.Dropout(0.5, seed=0)(x)
+  x = layers.Dense(256, activation="relu", name="dense")(layers.Flatten(name="flat")(x))
+  return layers.Dropout(0.5, seed=0, name="dropout")(x)
 
 
 def resnet(image: Any, *, widths: tuple[int, ...] = (16, 32, 64), blocks: int = 2) -> Any:
