@@ -285,3 +285,28 @@ def test_what_is_there_is_never_overwritten(photos, tmp_path):
   _convert(photos, output)
   with pytest.raises(ValueError, match="out holds a finished conversion already"):
     _convert(photos, output)
+
+
+@pytest.mark.parametrize(
+  "flags",
+  [
+    ["--runner=BundleBasedDirectRunner"],
+    ["--direct_running_mode=multi_threading", "--direct_num_workers=2"],
+    ["--direct_running_mode=multi_processing", "--direct_num_workers=2"],
+  ],
+  ids=["bundles", "threads", "processes"],
+)
+def test_another_beam_runner_gives_the_same_bytes(photos, tmp_path, flags):
+  """Beam's older local runner, which shares no execution code with the default one,
+  and the default one dealing work out to workers of its own. Runners that need a
+  cluster are in tests/engines."""
+  _convert(photos, tmp_path / "first")
+  convert(
+    NET,
+    data_root=str(photos),
+    output=str(tmp_path / "other"),
+    conversion=CONVERSION,
+    beam_args=flags,
+    processes=1,
+  )
+  assert _digests(tmp_path / "other") == _digests(tmp_path / "first")
