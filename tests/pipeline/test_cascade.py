@@ -15,7 +15,7 @@ NETS = ("pnet", "rnet", "onet")
 
 def _taskmix(*args) -> subprocess.CompletedProcess:
   taskmix = str(pathlib.Path(sys.executable).with_name("taskmix"))
-  return subprocess.run([taskmix, *map(str, args)], capture_output=True, text=True, timeout=900, check=False)
+  return subprocess.run([taskmix, *map(str, args)], capture_output=True, text=True, timeout=1100, check=False)
 
 
 def _states(output: str) -> dict[str, str]:
@@ -24,8 +24,10 @@ def _states(output: str) -> dict[str, str]:
   return {words[0]: words[-3] for words in lines}
 
 
+# On a quiet machine a third of this.
+@pytest.mark.timeout(1200)
 def test_a_cascade_ends_with_a_detector_its_picture_and_its_lineage(handful, write_config, tmp_path):
-  run = ("run", "--config", write_config(steps=60, nets=3), "--data", handful, "--runs", tmp_path / "runs")
+  run = ("run", "--config", write_config(steps=20, nets=3), "--data", handful, "--runs", tmp_path / "runs")
   first = _taskmix(*run)
   assert first.returncode == 0, first.stdout + first.stderr
   done = list(_states(first.stdout))
@@ -41,15 +43,12 @@ def test_a_cascade_ends_with_a_detector_its_picture_and_its_lineage(handful, wri
   _check_lineage(version.parent, {path.relative_to(handful).as_posix() for path in handful.glob("*/*.jpg")})
   _check_detects(version.parent, handful)
 
-  again = _taskmix(*run)
-  assert again.returncode == 0
-  resolvers = {node for node in done if "blessed" in node}
-  assert {node for node, state in _states(again.stdout).items() if state != "cache"} == resolvers
-
   part = _taskmix(*run, "--net", "rnet")
   assert part.returncode == 0
   assert "part of the run: nothing is pushed" in part.stdout
-  assert list(_states(part.stdout))[-1] == "ModelGate-rnet"
+  states = _states(part.stdout)
+  assert list(states)[-1] == "ModelGate-rnet"
+  assert {node for node, state in states.items() if state != "cache" and "blessed" not in node} == set()
 
 
 def _check_lineage(model: pathlib.Path, wanted: set[str]) -> None:
