@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import os
 import pathlib
+import shutil
 import sqlite3
 
 from pipeline.folders import RunFolder
@@ -40,6 +41,9 @@ def recover(folder: RunFolder, *, now: datetime.datetime) -> list[str]:
       f"no metadata tells of the artifacts in {folder.artifacts}; they are kept as {kept.name}, "
       "and everything runs anew: delete them when you like"
     )
+  # What a conversion that was killed had begun; one run at a time holds the folder.
+  for partial in folder.artifacts.glob("*/*/*.partial"):
+    shutil.rmtree(partial, ignore_errors=True)
   return lines
 
 

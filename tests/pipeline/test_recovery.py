@@ -34,6 +34,15 @@ def test_a_sound_folder_and_a_new_one_are_left_alone(folder, tmp_path):
   assert recovery.recover(RunFolder(tmp_path / "new"), now=NOW) == []
 
 
+def test_what_a_killed_conversion_had_begun_is_removed(folder):
+  begun = folder.artifacts / "CropExampleGen-pnet" / "examples" / "7.partial" / "spill"
+  begun.mkdir(parents=True)
+  (begun / "unit").write_text("half")
+  before = _files(folder)
+  assert recovery.recover(folder, now=NOW) == []
+  assert before - _files(folder) == {"artifacts/CropExampleGen-pnet/examples/7.partial/spill/unit"}
+
+
 def test_artifacts_without_metadata_are_moved_aside_and_all_else_stays(folder):
   folder.metadata.unlink()
   (line,) = recovery.recover(folder, now=NOW)

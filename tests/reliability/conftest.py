@@ -19,7 +19,7 @@ CONFIG = '''
 import dataclasses
 from pipeline.config import Config, Stage
 from taskmix.evaluation import EvaluationPolicy
-from taskmix.gates import GatePolicy
+from taskmix.gates import GatePolicy, Limit
 from taskmix.nets.mtcnn import PNET
 from taskmix.serving.policy import ServingPolicy
 from taskmix.spec import Bound, Conversion, CropRecipe, Phases, Source, Training

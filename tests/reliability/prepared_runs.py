@@ -11,11 +11,12 @@ Requests come as lines of JSON on stdin, answers go as such to stdout:
                     seconds, or as its work is done, whichever comes first
     watched         folders beside the component's outputs whose files count too
     interrupt_when  a glob: SIGINT goes to the process and its children, as from
-                    a terminal, when a path matches
+                    a terminal, when a path matches that is newer than the fork
     file_size       the largest file in bytes that may be written (RLIMIT_FSIZE)
     set_up          Python that is run first, in the fork
 """
 
+import contextlib
 import glob
 import json
 import os
@@ -97,17 +98,25 @@ def _become(request: dict, out: int, err: int) -> None:
 
 
 def _wait(child: int, interrupt_when: str) -> int:
-  deadline = time.monotonic() + _DEADLINE
+  begin, deadline = time.time(), time.monotonic() + _DEADLINE
   while True:
     ended, status = os.waitpid(child, os.WNOHANG)
     if ended:
       return status
-    if interrupt_when and glob.glob(interrupt_when):
+    if interrupt_when and _newer(interrupt_when, begin):
       os.killpg(child, signal.SIGINT)
       interrupt_when = ""
     if time.monotonic() > deadline:
       os.killpg(child, signal.SIGKILL)
     time.sleep(0.02)
+
+
+def _newer(pattern: str, moment: float) -> bool:
+  for path in glob.glob(pattern):
+    with contextlib.suppress(FileNotFoundError):
+      if os.path.getmtime(path) > moment:
+        return True
+  return False
 
 
 def _kill_in(component: str, seconds: float, watched: list[str]) -> None:

@@ -13,6 +13,8 @@ import sqlite3
 
 import pytest
 
+from taskmix.gates import Limit
+
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
 
 COMPONENTS = (
@@ -45,12 +47,14 @@ class World:
     self.serving = self.run_folder / "serving" / "pnet"
     self._taskmix, self._write_config = taskmix, write_config
 
-  def run(self, *, training=GOOD, evaluation=(), **request):
+  def run(self, *, training=GOOD, evaluation=(), gate=None, serving=None, **request):
     config = self._write_config(
       self.folder / "drawn.py",
       training=training,
       bound={"min": 0.1, "max_worsening": 0.05},
       evaluation={"warn": evaluation},
+      gate=gate or {},
+      serving=serving or {},
     )
     arguments = ("run", "--config", config, "--data", self.data, "--runs", self.runs)
     ended = self._taskmix(*arguments, set_up=SAME_CODE, **request)
@@ -149,6 +153,31 @@ def test_a_policy_turns_that_gate_into_a_warning_and_the_end_of_the_run_says_so(
   assert "Warning: Evaluator-pnet: face accuracy is" in warned.stdout
   assert "Blessed: a policy let the warnings above pass" in warned.stdout
   assert len(world.require_whole_versions()) == 3
+
+
+def test_the_data_gate_and_the_serving_check_end_a_run_with_number_bound_and_place(world):
+  skewed = world.run(gate={"skew": (Limit("face_size", 1e-6),)})
+  assert skewed.code == 1, skewed
+  first, finding, *_, place, log = skewed.stderr.strip().splitlines()
+  assert first.startswith("taskmix: ExampleGate stopped the run: ")
+  assert re.search(r"split eval-\w+, feature face_size: SKEW: .* is 0\.\d+ .*threshold 1e-06", finding)
+  assert os.path.isfile(os.path.join(place.partition("The full report: ")[2], "report.json"))
+  assert log.startswith("Log: ")
+
+  hungry = world.run(training=WORSE, evaluation=("worsening",), serving={"memory_mib": 10})
+  assert hungry.code == 1, hungry
+  first, finding, place, log = hungry.stderr.strip().splitlines()
+  assert first.startswith("taskmix: ServingCheck stopped the run: ")
+  assert re.fullmatch(r"  memory_mib \(loopback\): \S+ MiB, and the budget is 10 MiB", finding)
+  assert os.path.isdir(place.partition("The model: ")[2])
+
+
+def test_the_serving_check_too_can_warn(world):
+  lenient = {"memory_mib": 10, "warn": ("unasked", "memory_mib")}
+  warned = world.run(training=WORSE, evaluation=("worsening",), serving=lenient)
+  assert warned.code == 0, warned
+  assert "Warning: ServingCheck: memory_mib (loopback): " in warned.stdout
+  assert "Warning: Evaluator-pnet: face accuracy is" in warned.stdout
 
 
 @pytest.mark.parametrize("damage", ["cut off", "flipped", "empty"])
