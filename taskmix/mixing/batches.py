@@ -221,7 +221,7 @@ def _same(element: Batch) -> Batch:
 
 
 def _options() -> tf.data.Options:
-  """No autotuning, which costs time and changes its mind; no sharding by a strategy, which would
+  """No autotuning, which changes its mind in the middle; no sharding by a strategy, which would
   break the batch's order; one thread an operation, since batches are made in parallel."""
   options = tf.data.Options()
   options.autotune.enabled = False
