@@ -57,3 +57,15 @@ def test_tuning_to_what_is_no_goal_is_refused(tmp_path):
   result = CliRunner().invoke(cli.app, command)
   assert result.exit_code == cli.UNUSABLE
   assert "is no goal such as recall=0.9" in result.output
+
+
+def test_the_schema_of_a_config_s_nets_is_printed():
+  result = CliRunner().invoke(cli.app, ["schema", "--config", "cifar10_tasks"])
+  assert result.exit_code == 0, result.output
+  assert [
+    name for name in ("label", "turn", "tone", "box_offsets") if f'name: "{name}"' in result.output
+  ] == [
+    "label",
+    "turn",
+    "tone",
+  ]
