@@ -27,20 +27,28 @@ RANDOM = "random"
 
 def mobilenet_v2(image: Any) -> Any:
   """[b, h, w, 3], sides from 32 on, to [b, 1280]; 2.3 million parameters."""
-  return _features(image, keras.applications.MobileNetV2, keras.applications.mobilenet_v2.preprocess_input)
+  return features(image, keras.applications.MobileNetV2, keras.applications.mobilenet_v2.preprocess_input)
 
 
 def efficientnet_b0(image: Any) -> Any:
   """[b, h, w, 3], sides from 32 on, to [b, 1280]; 4 million parameters."""
-  return _features(image, keras.applications.EfficientNetB0, keras.applications.efficientnet.preprocess_input)
+  return features(image, keras.applications.EfficientNetB0, keras.applications.efficientnet.preprocess_input)
 
 
 def resnet50(image: Any) -> Any:
   """[b, h, w, 3], sides from 32 on, to [b, 2048]; 24 million parameters."""
-  return _features(image, keras.applications.ResNet50, keras.applications.resnet50.preprocess_input)
+  return features(image, keras.applications.ResNet50, keras.applications.resnet50.preprocess_input)
 
 
-def _features(image: Any, application: Callable[..., Any], preprocess: Callable[[Any], Any]) -> Any:
+def features(image: Any, application: Callable[..., Any], preprocess: Callable[[Any], Any]) -> Any:
+  """What an application makes of its preprocessed image: the body of a backbone.
+
+  Args:
+    image: Keras tensor [b, h, w, c], 0 to 255.
+    application: takes include_top, weights, input_shape and pooling, as those of
+      keras.applications do; gives a model with features [b, n].
+    preprocess: of the application.
+  """
   part = application(include_top=False, weights=None, input_shape=tuple(image.shape[1:]), pooling="avg")
   return _AsInInference(part, name=LAYER)(preprocess(image))
 

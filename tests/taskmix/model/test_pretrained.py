@@ -17,11 +17,35 @@ from taskmix.spec import Training
 # The smallest side that MobileNetV2 takes, for the sake of speed.
 NET = dataclasses.replace(CATS_DOGS, input_size=(32, 32, 3))
 
+# Deep nets take long to compile; this one has all that matters: weights and batch statistics.
+TINY = dataclasses.replace(NET, backbone="tiny_parts:backbone")
+_MODULE = """
+import keras
+from taskmix.model import pretrained
+
+def tiny(include_top, weights, input_shape, pooling):
+  image = keras.Input(input_shape)
+  x = keras.layers.Conv2D(4, 3, strides=4, use_bias=False)(image)
+  x = keras.layers.BatchNormalization(momentum=0.5)(x)
+  return keras.Model(image, keras.layers.GlobalAveragePooling2D()(x))
+
+def backbone(image):
+  return pretrained.features(image, tiny, lambda image: image / 127.5 - 1)
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tiny_module(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("modules")
+  (folder / "tiny_parts.py").write_text(_MODULE)
+  with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(str(folder))
+    yield
+
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory):
   """What a user brings from a machine with a network; random numbers here."""
-  keras.utils.set_random_seed(3)
   path = tmp_path_factory.mktemp("weights") / "mobilenet.weights.h5"
   _mobilenet().save_weights(path)
   return str(path)
@@ -30,6 +54,20 @@ def weights(tmp_path_factory):
 def _mobilenet() -> keras.Model:
   application: Any = keras.applications.MobileNetV2
   return application(include_top=False, weights=None, input_shape=(32, 32, 3), pooling="avg")
+
+
+@pytest.fixture(scope="module")
+def tiny_weights(tmp_path_factory):
+  path = tmp_path_factory.mktemp("weights") / "tiny.weights.h5"
+  _part(build(TINY)).save_weights(path)
+  return str(path)
+
+
+@pytest.fixture(scope="module")
+def tiny_start(tiny_weights):
+  model = build(TINY)
+  pretrained.load(model, tiny_weights)
+  return model
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +87,7 @@ def files(tmp_path_factory, write_examples):
 
 def _train(files, weights, **changed):
   settings = Training(batch_size=8, steps=3, pretrained=weights, warmup_steps=0, steps_per_execution=8)
-  return training.train(NET, dataclasses.replace(settings, **changed), files=files)
+  return training.train(TINY, dataclasses.replace(settings, **changed), files=files)
 
 
 def _part(model) -> keras.Model:
@@ -82,11 +120,11 @@ def test_features_are_the_application_s_of_preprocessed_pixels(start, weights):
   np.testing.assert_allclose(ours(image), plain(scaled, training=False), atol=1e-5)
 
 
-def test_frozen_weights_stay_while_the_head_learns(files, weights, start):
-  result = _train(files, weights, frozen_steps=3)
-  for mine, before in zip(_trained(result.model), _trained(start), strict=True):
+def test_frozen_weights_stay_while_the_head_learns(files, tiny_weights, tiny_start):
+  result = _train(files, tiny_weights, frozen_steps=3)
+  for mine, before in zip(_trained(result.model), _trained(tiny_start), strict=True):
     np.testing.assert_array_equal(mine, before)
-  assert np.abs(result.model.get_layer("label").kernel - start.get_layer("label").kernel).max() > 0
+  assert np.abs(result.model.get_layer("label").kernel - tiny_start.get_layer("label").kernel).max() > 0
   # 5 cats and 20 dogs, and every batch holds four of each.
   kinds = result.audits[0]["kinds"]
   assert {kind: (kinds[kind]["min"], kinds[kind]["max"]) for kind in CLASSES} == {
@@ -95,29 +133,34 @@ def test_frozen_weights_stay_while_the_head_learns(files, weights, start):
   }
 
 
-def test_fine_tuning_moves_them_but_not_their_statistics(files, weights, start):
-  result = _train(files, weights, frozen_steps=1)
+def test_fine_tuning_moves_them_but_not_their_statistics(files, tiny_weights, tiny_start):
+  result = _train(files, tiny_weights, frozen_steps=1)
   moved = [
-    np.abs(mine - before).max() for mine, before in zip(_trained(result.model), _trained(start), strict=True)
+    np.abs(mine - before).max()
+    for mine, before in zip(_trained(result.model), _trained(tiny_start), strict=True)
   ]
   assert max(moved) > 0
-  for mine, before in zip(_statistics(result.model), _statistics(start), strict=True):
+  for mine, before in zip(_statistics(result.model), _statistics(tiny_start), strict=True):
     np.testing.assert_array_equal(mine, before)
 
 
-def test_the_served_graph_takes_raw_pixels(start, tmp_path):
-  serving.export(str(tmp_path), NET, model=start)
+def test_the_served_graph_takes_raw_pixels(tiny_start, tmp_path):
+  serving.export(str(tmp_path), TINY, model=tiny_start)
   image = tf.constant(np.random.default_rng(1).integers(0, 256, (2, 32, 32, 3), np.uint8))
   served = tf.saved_model.load(str(tmp_path)).signatures["serving_default"](image=image)["label"]
-  np.testing.assert_allclose(served, tf.nn.softmax(start(image)["label"]), atol=1e-5)
+  np.testing.assert_allclose(served, tf.nn.softmax(tiny_start(image)["label"]), atol=1e-5)
 
 
 @pytest.mark.parametrize("path", ["", "nowhere/mobilenet.weights.h5"])
-def test_without_weights_the_error_says_how_to_get_them(files, path):
-  with pytest.raises(
-    ValueError, match=r"keras\.applications\.MobileNetV2\(include_top=False.*pretrained='random'"
-  ):
-    _train(files, path)
+def test_without_weights_the_error_says_how_to_get_them(start, path):
+  wanted = r"keras\.applications\.MobileNetV2\(include_top=False.*pretrained='random'"
+  with pytest.raises(ValueError, match=wanted):
+    pretrained.load(start, path)
+
+
+def test_a_training_without_weights_does_not_begin(files):
+  with pytest.raises(ValueError, match=r"starts from pretrained weights, but there is no file nowhere\.h5"):
+    _train(files, "nowhere.h5")
 
 
 def test_random_weights_are_taken_when_asked_for(start):
