@@ -48,8 +48,14 @@ EXTRAS = {
   # The released weights, for `taskmix import-weights`.
   "import": ["mtcnn==1.0.0", "lz4==4.4.5"],
   "gpu": ["tensorflow[and-cuda]==2.16.2"],
+  # For s3:// paths.
+  "s3": ["boto3"],
   "dev": [
+    "boto3",
+    "flask",
+    "flask-cors",
     "hypothesis",
+    "moto[s3]",
     "pycocotools",
     "pyright[nodejs]",
     "pytest",

@@ -20,6 +20,7 @@ from taskmix.examples.cutting import Cutter, Unit
 from taskmix.examples.planning import Planner
 from taskmix.examples.pool import cores, fan_out
 from taskmix.examples.sheets import OutputWriter
+from taskmix.examples.storage import WithOptions
 from taskmix.sources.files import join
 
 PROBLEM = "problem.txt"
@@ -55,12 +56,14 @@ class ConvertUnits(beam.PTransform):
     processes = self._processes or local_processes(pipeline.options)
     # Nets search photos in threads: a process each would hold TensorFlow each.
     cutting = 1 if self._cut.mine else processes
+    options = pipeline.options.get_all_options(drop_default=True)
     # A fan-out takes all of its work at once; a distributed runner deals it out.
     batches = [tuple(self._units)] if cutting > 1 else [(unit,) for unit in self._units]
+    cut, write = WithOptions(self._cut, options), WithOptions(self._write, options)
     reports = (
       pipeline
       | "ListUnits" >> beam.Create(batches, reshuffle=cutting <= 1)
-      | "CutUnits" >> beam.ParDo(_FanOut(self._cut, self._work, cutting))
+      | "CutUnits" >> beam.ParDo(_FanOut(cut, self._work, cutting))
     )
     tasks = (
       pipeline
@@ -71,7 +74,7 @@ class ConvertUnits(beam.PTransform):
       batched = tasks | "AllShards" >> beam.Map(tuple)
     else:
       batched = tasks | "EachShard" >> beam.FlatMap(_singles) | "DealShards" >> beam.Reshuffle()
-    return batched | "WriteShards" >> beam.ParDo(_FanOut(self._write, self._work, processes))
+    return batched | "WriteShards" >> beam.ParDo(_FanOut(write, self._work, processes))
 
 
 def local_processes(options: PipelineOptions) -> int:

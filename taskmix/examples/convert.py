@@ -24,7 +24,7 @@ from taskmix.examples.manifest import Manifest, ShardReport
 from taskmix.examples.pool import kept_warm
 from taskmix.examples.sheets import OutputWriter, SheetWriter
 from taskmix.examples.writing import ShardWriter
-from taskmix.sources.files import is_remote, join, read_bytes
+from taskmix.sources.files import is_remote, join, read_bytes, use_options
 from taskmix.spec import PHASES, Conversion, Net, split_parts
 
 
@@ -62,6 +62,7 @@ def convert(
   from taskmix.examples.beam import local_processes
 
   options = PipelineOptions(list(beam_args))
+  use_options(options.get_all_options(drop_default=True))
   steps = Conversions(net, data_root=data_root, output=output, conversion=conversion)
   with kept_warm(processes or local_processes(options)), steps:
     with steps.problems(), steps.progress(on_progress), beam.Pipeline(options=options) as pipeline:
@@ -299,7 +300,8 @@ def summary(result: Manifest) -> Iterator[str]:
   """What a conversion came to, a line each."""
   photos, faces = result.photos, result.faces
   yield (
-    f"{photos['all']:,} photos: {photos['train']:,} train, {photos['eval']:,} eval, "
+    f"{photos['all']:,} photos ({photos['same_content']:,} of them the same as another): "
+    f"{photos['train']:,} train, {photos['eval']:,} eval, "
     f"{photos['quarantined']:,} quarantined; {faces['quarantined']:,} of {faces['all']:,} faces left out"
   )
   for split, count in result.counts.items():

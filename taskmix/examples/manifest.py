@@ -61,7 +61,9 @@ class Manifest:
     conversion: the Conversion, as plain data.
     counts: split -> examples.
     shards: in the order of splits and names.
-    photos: "all", "train", "eval", "quarantined", "duplicates" -> photos.
+    photos: "all", "train", "eval", "quarantined" -> photos, one that two sources
+      list counted in both; "same_content" -> how many of them have the pixels of
+      an earlier one.
     faces: "all", "quarantined" -> faces.
     quarantine: reason -> how often.
     sources: source -> photos and the SHA-256 of its annotations.

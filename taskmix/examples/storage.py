@@ -4,12 +4,25 @@ Local files take the direct way; the rest goes through Beam's filesystems.
 """
 
 import contextlib
+import dataclasses
 import os
 import shutil
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, BinaryIO
 
-from taskmix.sources.files import is_remote, join, open_binary
+from taskmix.sources.files import filesystems, is_remote, join, open_binary, use_options
+
+
+@dataclasses.dataclass(frozen=True)
+class WithOptions:
+  """A function whose paths are opened with Beam's options, in whatever process it runs."""
+
+  function: Callable[[Any], Any]
+  options: Mapping[str, Any]
+
+  def __call__(self, item: Any) -> Any:
+    use_options(self.options)
+    return self.function(item)
 
 
 def make_folder(path: str) -> None:
@@ -25,13 +38,51 @@ def create(path: str) -> Iterator[BinaryIO]:
   A retried or a second attempt at the same file replaces it with the same bytes.
   """
   if is_remote(path):
-    with _beam().create(path, "application/octet-stream", _uncompressed()) as file:
-      yield file
+    with _Remote(path) as file:
+      yield file  # type: ignore[misc]
     return
   aside = f"{path}.writing-{os.getpid()}"
   with open(aside, "wb") as file:
     yield file
   os.replace(aside, path)
+
+
+class _Remote:
+  """A new file in an object store, which is opened when there is something to write.
+
+  Beam uploads to S3 in parts, and S3 refuses an upload without any: an empty file
+  takes another way there.
+  """
+
+  def __init__(self, path: str):
+    self._path, self._file = path, None
+
+  def __enter__(self) -> "_Remote":
+    return self
+
+  def write(self, data: bytes) -> int:
+    if data and self._file is None:
+      self._file = filesystems().create(self._path, "application/octet-stream", _uncompressed())
+    if self._file is not None:
+      self._file.write(data)
+    return len(data)
+
+  def __exit__(self, kind: object, *error: object) -> None:
+    if self._file is not None:
+      self._file.close()
+    elif kind is None:
+      _create_empty(self._path)
+
+
+def _create_empty(path: str) -> None:
+  if path.startswith("s3://"):
+    from apache_beam.io.aws import s3io
+
+    bucket, key = s3io.parse_s3_path(path)
+    store = s3io.S3IO(options=filesystems()._pipeline_options or {})
+    store.client.client.put_object(Bucket=bucket, Key=key, Body=b"")
+  else:
+    filesystems().create(path, "application/octet-stream", _uncompressed()).close()
 
 
 def write_bytes(path: str, data: bytes) -> None:
@@ -40,13 +91,13 @@ def write_bytes(path: str, data: bytes) -> None:
 
 
 def exists(path: str) -> bool:
-  return _beam().exists(path) if is_remote(path) else os.path.exists(path)
+  return filesystems().exists(path) if is_remote(path) else os.path.exists(path)
 
 
 def list_files(folder: str) -> list[str]:
   """Paths of all files below the folder, sorted; none if there is no folder."""
   if is_remote(folder):
-    (match,) = _beam().match([join(folder, "**")])
+    (match,) = filesystems().match([join(folder, "**")])
     return sorted(item.path for item in match.metadata_list)
   return sorted(join(at, name) for at, _, names in os.walk(folder) for name in names)
 
@@ -56,7 +107,7 @@ def remove_tree(folder: str) -> None:
   if not is_remote(folder):
     shutil.rmtree(folder, ignore_errors=True)
   elif files := list_files(folder):
-    _beam().delete(files)
+    filesystems().delete(files)
 
 
 def link_or_copy(source: str, target: str) -> None:
@@ -84,13 +135,7 @@ def publish(aside: str, folder: str, *, last: str) -> None:
     return
   files = [path for path in list_files(aside) if path != join(aside, last)]
   for batch in (files, [join(aside, last)]):
-    _beam().rename(batch, [join(folder, path[len(aside) :].lstrip("/")) for path in batch])
-
-
-def _beam():
-  from apache_beam.io.filesystems import FileSystems  # 1 s of import that local paths are spared
-
-  return FileSystems
+    filesystems().rename(batch, [join(folder, path[len(aside) :].lstrip("/")) for path in batch])
 
 
 def _uncompressed() -> str:

@@ -8,6 +8,8 @@ import gzip
 import os
 import posixpath
 import zlib
+from collections.abc import Mapping
+from typing import Any
 
 from taskmix.sources.annotated import AnnotationError
 
@@ -24,8 +26,15 @@ def is_remote(path: str) -> bool:
 
 
 def join(root: str, *parts: str) -> str:
-  """`root` and the parts with forward slashes; empty parts are left out."""
-  return posixpath.join(root, *(part for part in parts if part)) if root else posixpath.join(*parts)
+  """`root` and the parts with forward slashes; empty parts are left out.
+
+  So is ".": an object store takes it for a name.
+  """
+  return (
+    posixpath.join(root, *(part for part in parts if part not in ("", ".")))
+    if root
+    else posixpath.join(*parts)
+  )
 
 
 class TooLargeError(OSError):
@@ -70,11 +79,30 @@ def open_binary(path: str):
   """The file at `path`, open for reading bytes as they are stored."""
   if not is_remote(path):
     return open(path, "rb")
-  from apache_beam.io import filesystem, filesystems  # 1 s of import that local readers are spared
+  from apache_beam.io.filesystem import CompressionTypes
 
-  if not filesystems.FileSystems.exists(path):
+  if not filesystems().exists(path):
     raise FileNotFoundError(f"no such file: {path}")
-  return filesystems.FileSystems.open(path, compression_type=filesystem.CompressionTypes.UNCOMPRESSED)
+  return filesystems().open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+
+
+_options: dict[str, Any] = {}
+
+
+def use_options(options: Mapping[str, Any]) -> None:
+  """Takes Beam's options for this process, some of which a store needs (`s3_endpoint_url`)."""
+  _options.update(options)
+
+
+def filesystems():
+  """Beam's FileSystems, with the options of `use_options` unless a pipeline has set its own."""
+  from apache_beam.io.filesystems import FileSystems  # 1 s of import that local paths are spared
+  from apache_beam.options.pipeline_options import PipelineOptions
+
+  # A pipeline and a runner's worker set them; S3 fails outright where nobody has.
+  if FileSystems._pipeline_options is None:
+    FileSystems.set_options(PipelineOptions.from_dictionary(dict(_options)))
+  return FileSystems
 
 
 def read_annotation(path: str) -> bytes:
@@ -149,9 +177,7 @@ def list_files(folder: str, suffix: str) -> list[str]:
     AnnotationError: if there is none, or no such folder.
   """
   if is_remote(folder):
-    from apache_beam.io import filesystems
-
-    match = filesystems.FileSystems.match([join(folder, "**")])[0]
+    match = filesystems().match([join(folder, "**")])[0]
     paths = [item.path for item in match.metadata_list]
   else:
     paths = [join(root, name) for root, _, names in os.walk(folder) for name in names]
