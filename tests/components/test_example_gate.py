@@ -19,7 +19,7 @@ from taskmix.gates import GateError, GatePolicy, Limit
 from taskmix.spec import to_json
 
 DEFAULT = GatePolicy()
-NET = load_config("demo").net
+NET = load_config("demo").nets[0]
 
 
 @pytest.fixture(scope="module")
