@@ -263,18 +263,20 @@ def run_args(name: str, extra: Sequence[str] = ()) -> list[str]:
   """Beam's flags for `taskmix run --runner NAME`; arguments as of `convert_args`.
 
   Raises:
-    ValueError: as `load_runner`, for words that are no flags, and for "kubeflow",
-      whose runs start in its own cluster.
+    ValueError: as `load_runner`, for flags that a run on this machine has no use
+      for, and for "kubeflow", whose runs start in its own cluster.
   """
-  strays = [word for word in extra if not word.startswith("--")]
-  # A flag's value may stand apart: --project p.
-  if extra and extra[0] in strays:
-    raise ValueError(f"unexpected {extra[0]!r}; see taskmix run --help")
   runner = load_runner(name)
   if runner.name == "kubeflow":
     raise ValueError(
       "Kubeflow starts runs in its own cluster: taskmix compile-kubeflow writes the job, see docs/kubeflow.md"
     )
+  # Beam passes over a flag that it does not know: a slip must not run something else.
+  own = [word for word in extra[:1] if not word.startswith("--")]
+  own += [word for word in extra if runner.name == "direct" and word.startswith("--")]
+  strays = [word for word in own if not word.startswith("--direct_")]
+  if strays:
+    raise ValueError(f"no option {strays[0]}; see taskmix run --help")
   return runner.beam_pipeline_args(extra)
 
 

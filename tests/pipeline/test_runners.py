@@ -5,7 +5,16 @@ import pathlib
 import pytest
 from apache_beam.options import pipeline_options
 
-from pipeline.runners import NAMES, Dataflow, Flink, RunnerConfig, Workers, convert_args, load_runner
+from pipeline.runners import (
+  NAMES,
+  Dataflow,
+  Flink,
+  RunnerConfig,
+  Workers,
+  convert_args,
+  load_runner,
+  run_args,
+)
 
 GIVEN = {"project": "p", "region": "europe-west4", "temp_location": "gs://b/tmp"}
 
@@ -120,3 +129,14 @@ def test_a_conversion_takes_short_names_and_beams_own():
   assert convert_args("direct") == ["--runner=DirectRunner"]
   with pytest.raises(ValueError, match="taskmix compile-kubeflow"):
     convert_args("kubeflow")
+
+
+def test_a_run_takes_beams_flags_and_no_misspelt_ones():
+  assert run_args("direct") == ["--runner=DirectRunner"]
+  assert run_args("direct", ["--direct_num_workers=2"])[1:] == ["--direct_num_workers=2"]
+  assert "--flink_master=j:8081" in run_args("flink", ["--flink_master=j:8081"])
+  for wrong in (["--confg", "faces"], ["faces"], ["--confg=faces"]):
+    with pytest.raises(ValueError, match=r"no option .*; see taskmix run --help"):
+      run_args("direct", wrong)
+  with pytest.raises(ValueError, match="taskmix compile-kubeflow writes the job"):
+    run_args("kubeflow")
