@@ -5,10 +5,10 @@ import difflib
 import importlib
 import importlib.util
 import pathlib
-import pkgutil
 
 import pydantic
 
+from pipeline.configs import config_names
 from taskmix.evaluation import EvaluationPolicy
 from taskmix.faces.detection_evaluation.policy import DetectionPolicy
 from taskmix.faces.mining import Mining
@@ -115,13 +115,6 @@ class Config:
 def node_id(component: str, net: Net) -> str:
   """The id of a net's component in a pipeline: "Trainer-pnet"."""
   return f"{component}-{net.name}"
-
-
-def config_names() -> list[str]:
-  """The configs that come with taskmix."""
-  from pipeline import configs
-
-  return sorted(module.name for module in pkgutil.iter_modules(configs.__path__))
 
 
 def load_config(name: str) -> Config:

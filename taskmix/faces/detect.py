@@ -113,6 +113,28 @@ def write_lines(answers: Iterator[dict[str, Any]], file: Any) -> int:
   return errors
 
 
+def write_text(answers: Iterator[dict[str, Any]], file: Any) -> int:
+  """Writes each answer as a line to read as it comes; how many photos were errors.
+
+  photo.jpg: 2 faces, at 10,12 80x81 (0.998), 200,40 31x30 (0.871)
+  """
+  errors = 0
+  for answer in answers:
+    errors += "error" in answer
+    file.write(f"{answer['photo']}: {_told(answer)}\n")
+    file.flush()
+  return errors
+
+
+def _told(answer: dict[str, Any]) -> str:
+  if "error" in answer:
+    return f"error: {answer['error']}"
+  boxes = [(*face["box"], face["score"]) for face in answer["faces"]]
+  places = [f"{x1:.0f},{y1:.0f} {x2 - x1:.0f}x{y2 - y1:.0f} ({score:.3f})" for x1, y1, x2, y2, score in boxes]
+  count = f"{len(boxes)} face{'s' * (len(boxes) != 1)}"
+  return f"{count}, at {', '.join(places)}" if places else count
+
+
 def find_photos(paths: Sequence[str | pathlib.Path]) -> Iterator[pathlib.Path]:
   """The files themselves, and the photos anywhere below the folders, by name.
 

@@ -1,8 +1,12 @@
 """The command line answers quickly and fails in plain words."""
 
+import json
+import os
 import subprocess
 import sys
 
+import pytest
+import typer.main
 from typer.testing import CliRunner
 
 from pipeline import cli
@@ -69,3 +73,73 @@ def test_the_schema_of_a_config_s_nets_is_printed():
     "turn",
     "tone",
   ]
+
+
+def test_every_command_has_an_example_in_its_help():
+  commands = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
+  every = {
+    **{name: each for name, each in commands.items() if name != "models"},
+    **commands["models"].commands,
+  }
+  lacking = [name for name, command in every.items() if "Example" not in (command.help or "")]
+  assert not lacking
+  assert "Example" in CliRunner().invoke(cli.app, ["models", "list", "--help"]).output
+
+
+def test_versions_of_a_model_as_json(tmp_path):
+  from taskmix.serving.versions import Record, publish
+
+  model = tmp_path / "model"
+  model.mkdir()
+  (model / "saved_model.pb").write_bytes(b"graph")
+  publish(model, tmp_path / "base", record=Record(model="toy", metrics={"face": {"auc": float("nan")}}))
+  result = CliRunner().invoke(cli.app, ["models", "list", str(tmp_path / "base"), "--json"])
+  (version,) = json.loads(result.output)
+  assert version["current"]
+  assert version["record"]["metrics"] == {"face": {"auc": None}}
+
+
+def test_a_bug_ends_with_its_own_code_and_without_stack_trace(tmp_path, monkeypatch):
+  def broken(folder):
+    raise KeyError("lost")
+
+  monkeypatch.setattr("taskmix.serving.versions.list_versions", broken)
+  result = CliRunner().invoke(cli.app, ["models", "list", str(tmp_path)])
+  assert result.exit_code == cli.BUG
+  assert "KeyError: 'lost'" in result.output
+  assert "--debug" in result.output
+  assert "Traceback" not in result.output
+  assert isinstance(
+    CliRunner().invoke(cli.app, ["models", "list", str(tmp_path), "--debug"]).exception, KeyError
+  )
+
+
+def test_config_names_complete():
+  done = subprocess.run(
+    [sys.executable, "-m", "pipeline.cli"],
+    env={
+      **os.environ,
+      "_TASKMIX_COMPLETE": "complete_bash",
+      "COMP_WORDS": "taskmix run --config wi",
+      "COMP_CWORD": "3",
+    },
+    capture_output=True,
+    text=True,
+    check=False,
+    timeout=60,
+  )
+  assert done.stdout.split() == ["wider_face"]
+
+
+@pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1", "FORCE_COLOR": "1"}])
+def test_no_control_characters_without_a_terminal(environment):
+  environment = {**{key: value for key, value in os.environ.items() if key != "FORCE_COLOR"}, **environment}
+  done = subprocess.run(
+    [sys.executable, "-m", "pipeline.cli", "--help"],
+    env=environment,
+    capture_output=True,
+    text=True,
+    check=True,
+    timeout=60,
+  )
+  assert "\x1b" not in done.stdout

@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from pipeline.config import Stage, config_names, load_config
+from pipeline.config import Stage, load_config
+from pipeline.configs import config_names
 from taskmix.nets.mtcnn import PNET
 from taskmix.spec import Training
 

@@ -1,0 +1,70 @@
+"""The command `taskmix`: which commands there are; each is in the module of its group.
+
+Nothing heavy is imported before a command needs it, so that `--help` is quick:
+the modules of this package import typer alone, and commands import inside.
+"""
+
+import os
+import sys
+import warnings
+
+import typer
+
+from pipeline.cli import cluster, detectors, models, project, running
+from pipeline.cli.shell import BUG, INTERRUPTED, PASS_ON, REFUSED, UNUSABLE
+
+__all__ = ["BUG", "INTERRUPTED", "REFUSED", "UNUSABLE", "app", "main"]
+
+app = typer.Typer(
+  name="taskmix",
+  help="From annotated photos to a pushed, checked multi-task model.",
+  no_args_is_help=True,
+  add_completion=True,
+  pretty_exceptions_enable=False,
+)
+versions = typer.Typer(no_args_is_help=True, help="The versions of a pushed model: list, show, roll back.")
+
+# In the order of the help: panel -> name -> function.
+_COMMANDS = {
+  "From photos to a model": {"run": running.run, "convert": running.convert},
+  "Detectors": {
+    "detect": detectors.detect,
+    "tune": detectors.tune,
+    "import-weights": detectors.import_weights,
+  },
+  "Projects": {"schema": project.schema},
+  "Kubeflow": {
+    "compile-kubeflow": cluster.compile_kubeflow,
+    "rehearse-kubeflow": cluster.rehearse_kubeflow,
+  },
+}
+_PASSING_ON = ("run", "convert")
+
+for _panel, _commands in _COMMANDS.items():
+  for _name, _command in _commands.items():
+    _settings = PASS_ON if _name in _PASSING_ON else None
+    app.command(_name, rich_help_panel=_panel, context_settings=_settings)(_command)
+
+for _name, _command in {
+  "list": models.list_models,
+  "show": models.show_model,
+  "rollback": models.roll_back_model,
+  "lineage": models.model_lineage,
+}.items():
+  versions.command(_name)(_command)
+app.add_typer(versions, name="models", rich_help_panel="Detectors")
+
+
+@app.callback()
+def _main() -> None:
+  """From annotated photos to a pushed, checked multi-task model."""
+
+
+def main() -> None:
+  """The console script."""
+  # Google's clients warn at import of what their next releases will want.
+  warnings.filterwarnings("ignore", category=FutureWarning, module=r"google\.")
+  if os.environ.get("NO_COLOR"):
+    # Typer would take FORCE_COLOR or a CI's variable for a terminal.
+    os.environ["_TYPER_FORCE_DISABLE_TERMINAL"] = "1"
+  sys.exit(app(prog_name="taskmix"))

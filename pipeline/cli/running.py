@@ -1,0 +1,104 @@
+"""taskmix run, convert: from photos to a pushed model, or to examples."""
+
+import pathlib
+from typing import Annotated
+
+import typer
+
+from pipeline.cli.shell import REFUSED, ConfigName, DataFolder, Debug, fail, plain_errors
+
+
+def run(
+  context: typer.Context,
+  config: ConfigName = "demo",
+  data: DataFolder = None,
+  runs: Annotated[pathlib.Path, typer.Option(help="Where run folders go.")] = pathlib.Path("runs"),
+  net: Annotated[str, typer.Option(help="Run a part: up to this net, and push nothing.")] = "",
+  runner: Annotated[
+    str, typer.Option(help="direct, flink, dataflow or portable, or a RunnerConfig's .json file.")
+  ] = "direct",
+  debug: Debug = False,
+) -> None:
+  """Run a whole pipeline; what is done already comes from the cache.
+
+  The components run on this machine, one after the other; `--runner` says where
+  their Beam jobs do. Options that are not listed here are Beam's own.
+
+  Examples:
+
+      taskmix run --config demo
+
+      taskmix run --config demo --net pnet
+
+      taskmix run --config faces --data my_photos
+
+      taskmix run --config faces --data my_photos --runner flink --flink_master=jobmanager:8081
+  """
+  # Imports take seconds too, in which a person may press Ctrl-C.
+  with plain_errors(debug=debug, interrupted="The same command goes on from what was done."):
+    from pipeline import run as pipeline_run
+    from pipeline import summary as summaries
+    from pipeline.config import REPOSITORY, load_config
+    from pipeline.folders import RunFolder
+    from pipeline.runners import run_args
+
+    loaded = load_config(config)
+    folder = RunFolder((runs / loaded.name).resolve())
+    try:
+      summary = pipeline_run.run(
+        loaded,
+        data=data or REPOSITORY / loaded.data,
+        folder=folder,
+        through=net,
+        beam_args=run_args(runner, context.args),
+      )
+    except pipeline_run.RunError as error:
+      fail(error, code=REFUSED, hint=f"Log: {error.log}", debug=debug)
+    typer.echo(summaries.text(summary))
+  if not summary.blessed:
+    raise SystemExit(REFUSED)
+
+
+def convert(
+  context: typer.Context,
+  output: Annotated[str, typer.Argument(help="Folder to make: local, gs:// or s3://.")],
+  config: ConfigName = "demo",
+  net: Annotated[str, typer.Option(help="Which of the config's nets; its first by default.")] = "",
+  data: Annotated[str, typer.Option(help="The data folder; the config's own by default.")] = "",
+  runner: Annotated[
+    str,
+    typer.Option(help="direct, flink, dataflow, portable, a RunnerConfig's .json file, or Beam's own name."),
+  ] = "direct",
+  overwrite: Annotated[
+    bool, typer.Option("--overwrite", help="Replace a finished conversion at OUTPUT.")
+  ] = False,
+  debug: Debug = False,
+) -> None:
+  """Turn annotated photos into sharded, shuffled TFRecords, without a pipeline.
+
+  Options that are not listed here are Beam's own and are passed on.
+
+  Examples:
+
+      taskmix convert out --config demo
+
+      taskmix convert gs://bucket/crops --config faces --data gs://bucket/photos \\
+        --runner dataflow --project P --region R --temp_location gs://bucket/tmp
+  """
+  from pipeline.config import REPOSITORY, load_config
+  from pipeline.runners import convert_args
+  from taskmix.examples.convert import convert_command
+
+  with plain_errors(debug=debug):
+    loaded = load_config(config)
+    engine, *beam_args = convert_args(runner, context.args)
+    convert_command(
+      loaded.through(net or loaded.nets[0].name)[-1].net,
+      data=data or str(REPOSITORY / loaded.data),
+      output=output,
+      conversion=loaded.conversion,
+      runner=engine.removeprefix("--runner="),
+      beam_args=beam_args,
+      overwrite=overwrite,
+      say=typer.echo,
+    )
