@@ -1,7 +1,11 @@
 """Fixtures that every test may use."""
 
+import dataclasses
+import json
 import pathlib
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -21,6 +25,51 @@ def shared_data() -> pathlib.Path:
   if not folder.is_dir():
     pytest.skip("needs the development photos in ../shared/data, which are not here")
   return folder
+
+
+@dataclasses.dataclass(frozen=True)
+class Ended:
+  """How a run ended: its exit code, negative for a signal; what it printed."""
+
+  code: int
+  stdout: str
+  stderr: str
+  seconds: float
+
+  def __str__(self) -> str:
+    return f"exit {self.code} after {self.seconds:.0f} s\n{self.stdout}\n{self.stderr}"
+
+  @property
+  def ran(self) -> list[str]:
+    """The components that ran, without those that came from the cache."""
+    return [line.split()[0] for line in self.stdout.splitlines() if " done " in line]
+
+  @property
+  def cached(self) -> list[str]:
+    return [line.split()[0] for line in self.stdout.splitlines() if " from cache " in line]
+
+
+@pytest.fixture(scope="session")
+def taskmix():
+  """taskmix(*arguments, kill=..., ...) -> Ended; see prepared_runs.py for the rest."""
+  script = pathlib.Path(__file__).with_name("prepared_runs.py")
+  process = subprocess.Popen(
+    [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+  )
+  assert process.stdin and process.stdout
+
+  def run(*arguments: object, **request: object) -> Ended:
+    assert process.stdin and process.stdout
+    line = json.dumps({"arguments": [str(each) for each in arguments], **request})
+    process.stdin.write(line + "\n")
+    process.stdin.flush()
+    return Ended(**json.loads(process.stdout.readline()))
+
+  assert json.loads(process.stdout.readline())["threads"]
+  yield run
+  process.stdin.close()
+  process.wait(60)
+  process.stdout.close()
 
 
 # A handful of the embedded photos.

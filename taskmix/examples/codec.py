@@ -151,7 +151,7 @@ class _Rows:
 
   def take(self, index: Any) -> np.ndarray:
     if not isinstance(self.rows, np.ndarray):
-      return np.frombuffer(b"".join(self.rows[i] for i in index), np.uint8).reshape(len(index), -1)
+      return np.frombuffer(b"".join(map(self.rows.__getitem__, index.tolist())), np.uint8).reshape(len(index), -1)
     # One row stands for all of them.
     return self.rows if len(self.rows) == 1 else self.rows[index]
 
@@ -200,7 +200,9 @@ def _string_rows(column: Column, values: Any, count: int, name: bytes) -> _Rows:
   if isinstance(values, str | bytes):
     data = np.frombuffer(_to_bytes(values), np.uint8)[None]
     return _Rows(name, 0x0A, data.shape[1], data)
-  rows = list(map(_to_bytes, values))
+  # A photo's crops have its name, each of them.
+  distinct = {value: _to_bytes(value) for value in dict.fromkeys(values)}
+  rows = [distinct[value] for value in values]
   return _Rows(name, 0x0A, np.fromiter(map(len, rows), int, count), rows)
 
 

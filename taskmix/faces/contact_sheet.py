@@ -62,7 +62,7 @@ def write_contact_sheets(
   *,
   net: Net,
   totals: Mapping[str, int] | None = None,
-  per_kind: int = 40,
+  per_kind: int = 24,
 ) -> list[str]:
   """Writes `<kind>.png` a kind into the folder, which is made; returns their paths.
 
@@ -77,7 +77,7 @@ def write_contact_sheets(
 
 
 def contact_sheets(
-  samples: Iterable[Sample], *, net: Net, totals: Mapping[str, int] | None = None, per_kind: int = 40
+  samples: Iterable[Sample], *, net: Net, totals: Mapping[str, int] | None = None, per_kind: int = 24
 ) -> dict[str, bytes]:
   """kind -> PNG of its first `per_kind` samples; in the order of the net's mixture.
 

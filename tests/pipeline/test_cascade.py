@@ -2,8 +2,6 @@
 
 import json
 import pathlib
-import subprocess
-import sys
 
 import cv2
 import pytest
@@ -13,24 +11,13 @@ pytestmark = pytest.mark.pipeline
 NETS = ("pnet", "rnet", "onet")
 
 
-def _taskmix(*args) -> subprocess.CompletedProcess:
-  taskmix = str(pathlib.Path(sys.executable).with_name("taskmix"))
-  return subprocess.run([taskmix, *map(str, args)], capture_output=True, text=True, timeout=1100, check=False)
-
-
-def _states(output: str) -> dict[str, str]:
-  """Component -> "done" or "cache", of a run's lines."""
-  lines = [line.split() for line in output.splitlines() if line.startswith("  ") and line.endswith(" s")]
-  return {words[0]: words[-3] for words in lines}
-
-
 # On a quiet machine a third of this.
 @pytest.mark.timeout(1200)
-def test_a_cascade_ends_with_a_detector_its_picture_and_its_lineage(handful, write_config, tmp_path):
+def test_a_cascade_ends_with_a_detector_its_picture_and_its_lineage(handful, write_config, taskmix, tmp_path):
   run = ("run", "--config", write_config(steps=20, nets=3), "--data", handful, "--runs", tmp_path / "runs")
-  first = _taskmix(*run)
-  assert first.returncode == 0, first.stdout + first.stderr
-  done = list(_states(first.stdout))
+  first = taskmix(*run)
+  assert first.code == 0, first
+  done = first.ran
   assert done.index("ModelGate-pnet") < done.index("HardExampleGen-rnet") < done.index("Trainer-rnet")
   assert done.index("ModelGate-rnet") < done.index("HardExampleGen-onet") < done.index("Trainer-onet")
   assert done[-1] == "ModelPusher"
@@ -40,40 +27,41 @@ def test_a_cascade_ends_with_a_detector_its_picture_and_its_lineage(handful, wri
   assert str(version) in first.stdout
   picture = cv2.imread(str(folder / "pictures" / f"{version.name}.png"))
   assert picture is not None and picture.std() > 10
-  _check_lineage(version.parent, {path.relative_to(handful).as_posix() for path in handful.glob("*/*.jpg")})
-  _check_detects(version.parent, handful)
+  _check_lineage(
+    taskmix, version.parent, {path.relative_to(handful).as_posix() for path in handful.glob("*/*.jpg")}
+  )
+  _check_detects(taskmix, version.parent, handful)
 
-  part = _taskmix(*run, "--net", "rnet")
-  assert part.returncode == 0
+  part = taskmix(*run, "--net", "rnet")
+  assert part.code == 0, part
   assert "part of the run: nothing is pushed" in part.stdout
-  states = _states(part.stdout)
-  assert list(states)[-1] == "ModelGate-rnet"
-  assert {node for node, state in states.items() if state != "cache" and "blessed" not in node} == set()
+  assert part.cached[-1] == "ModelGate-rnet"
+  assert [node for node in part.ran if "blessed" not in node] == []
 
 
-def _check_lineage(model: pathlib.Path, wanted: set[str]) -> None:
-  told = _taskmix("models", "lineage", model)
-  assert told.returncode == 0, told.stderr
+def _check_lineage(taskmix, model: pathlib.Path, wanted: set[str]) -> None:
+  told = taskmix("models", "lineage", model)
+  assert told.code == 0, told
   for net in NETS:
     assert f"Trainer-{net}" in told.stdout
     assert f"{'Crop' if net == 'pnet' else 'Hard'}ExampleGen-{net}" in told.stdout
-  photos = [json.loads(line) for line in _taskmix("models", "lineage", model, "--photos").stdout.splitlines()]
+  photos = [json.loads(line) for line in taskmix("models", "lineage", model, "--photos").stdout.splitlines()]
   assert {photo["image_id"] for photo in photos} == wanted
   assert len({photo["content"] for photo in photos}) == len(wanted)
 
 
-def _check_detects(model: pathlib.Path, handful: pathlib.Path) -> None:
-  told = _taskmix("detect", model, handful / "photos")
-  assert told.returncode == 0, told.stderr
+def _check_detects(taskmix, model: pathlib.Path, handful: pathlib.Path) -> None:
+  told = taskmix("detect", model, handful / "photos")
+  assert told.code == 0, told
   answers = [json.loads(line) for line in told.stdout.splitlines()]
   assert len(answers) == len(list((handful / "photos").iterdir()))
   assert all("faces" in answer for answer in answers)
 
 
-def test_a_net_that_is_not_blessed_stops_what_is_built_on_it(handful, write_config, tmp_path):
+def test_a_net_that_is_not_blessed_stops_what_is_built_on_it(handful, write_config, taskmix, tmp_path):
   config = write_config(steps=5, nets=2, min=1e6)
-  done = _taskmix("run", "--config", config, "--data", handful, "--runs", tmp_path / "runs")
-  assert done.returncode == 1
+  done = taskmix("run", "--config", config, "--data", handful, "--runs", tmp_path / "runs")
+  assert done.code == 1
   assert "Evaluator-pnet did not bless the net pnet" in done.stderr
   assert "must be at least 1e+06" in done.stderr
   assert "HardExampleGen-rnet" not in done.stdout

@@ -1,8 +1,6 @@
 """The whole DAG on images without faces: one task, and three tasks on disjoint images."""
 
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -42,13 +40,11 @@ def archive(tmp_path_factory) -> pathlib.Path:
 
 
 @pytest.mark.parametrize("base", PROBABILITIES)
-def test_images_become_a_pushed_model(base, archive, tmp_path):
+def test_images_become_a_pushed_model(base, archive, taskmix, tmp_path):
   config = tmp_path / "images.py"
   config.write_text(CONFIG.replace("NAME", base))
-  command = [str(pathlib.Path(sys.executable).with_name("taskmix")), "run", "--config", str(config)]
-  command += ["--data", str(archive), "--runs", str(tmp_path / "runs")]
-  done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
-  assert done.returncode == 0, done.stdout + done.stderr
+  done = taskmix("run", "--config", config, "--data", archive, "--runs", tmp_path / "runs")
+  assert done.code == 0, done
   assert "Blessed" in done.stdout
   (pushed,) = (tmp_path / "runs" / "images" / "serving").glob("*/*/saved_model.pb")
   serve = tf.saved_model.load(str(pushed.parent)).signatures["serving_default"]

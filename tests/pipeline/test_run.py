@@ -1,13 +1,10 @@
 """The whole DAG on a handful of photos, as a user runs it."""
 
 import json
-import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -27,51 +24,26 @@ STAGE = (
 )
 
 
-def _command(config: str, data: pathlib.Path, runs: pathlib.Path) -> list[str]:
-  taskmix = str(pathlib.Path(sys.executable).with_name("taskmix"))
-  return [taskmix, "run", "--config", config, "--data", str(data), "--runs", str(runs)]
+def test_a_run_ends_with_a_pushed_model_and_comes_from_the_cache_the_next_time(
+  handful, write_config, taskmix, tmp_path
+):
+  run = ("run", "--config", write_config(steps=20), "--data", handful, "--runs", tmp_path / "runs")
+  first = taskmix(*run)
+  assert first.code == 0, first
+  components = [f"{component}-pnet" for component in ("CropExampleGen", *STAGE)] + [
+    "ServingCheck",
+    "ModelPusher",
+  ]
+  assert set(first.ran) >= set(components)
+  assert "Blessed" in first.stdout
 
+  second = taskmix(*run)
+  assert second.code == 0, second
+  assert set(second.cached) >= set(components)
 
-def _run(*args) -> subprocess.CompletedProcess:
-  return subprocess.run(_command(*args), capture_output=True, text=True, timeout=900, check=False)
-
-
-def _cached(output: str) -> set[str]:
-  return {line.split()[0] for line in output.splitlines() if "from cache" in line}
-
-
-def _kill_in_training(command: list[str], runs: pathlib.Path) -> None:
-  """Starts the run and kills it with -9 as soon as a checkpoint is there."""
-  process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
-  deadline = time.monotonic() + 600
-  # Not rglob: it trips over folders that vanish while a checkpoint is written.
-  while not list((runs / "handful" / "checkpoints").glob("*/*/step-*.index")):
-    assert process.poll() is None, "the run ended before a checkpoint was written"
-    assert time.monotonic() < deadline
-    time.sleep(0.2)
-  os.killpg(process.pid, signal.SIGKILL)
-  process.wait()
-
-
-def test_a_killed_run_goes_on_from_what_was_done_then_comes_from_the_cache(handful, write_config, tmp_path):
-  config = write_config(steps=400)
-  runs = tmp_path / "runs"
-  _kill_in_training(_command(config, handful, runs), runs)
-
-  second = _run(config, handful, runs)
-  assert second.returncode == 0, second.stdout + second.stderr
-  assert _cached(second.stdout) >= {"CropExampleGen-pnet", "StatisticsGen-pnet", "Transform-pnet"}
-  assert "Trainer-pnet" not in _cached(second.stdout)
-  assert "Blessed" in second.stdout
-
-  third = _run(config, handful, runs)
-  assert third.returncode == 0
-  wanted = {f"{component}-pnet" for component in ("CropExampleGen", *STAGE)}
-  assert _cached(third.stdout) >= wanted | {"ServingCheck", "ModelPusher"}
-
-  folder = runs / "handful" / "serving" / "pnet"
+  folder = tmp_path / "runs" / "handful" / "serving" / "pnet"
   (version,) = [path for path in folder.iterdir() if path.name.isdigit()]
-  assert str(version) in third.stdout
+  assert str(version) in second.stdout
   _check_pushed(version, tmp_path)
 
 
@@ -110,23 +82,15 @@ print(json.dumps({{name: value.numpy().tolist() for name, value in out.items()}}
   assert np.shape(answer["landmark"]) == (3, 10)
 
 
-def test_a_model_below_its_bounds_is_not_pushed_and_the_exit_code_says_so(handful, write_config, tmp_path):
-  done = _run(write_config(steps=5, min=1e6), handful, tmp_path / "runs")
-  assert done.returncode == 1
-  assert "Not blessed" in done.stdout
-  assert "must be at least 1e+06" in done.stdout
-  assert not list((tmp_path / "runs" / "handful" / "serving").rglob("saved_model.pb"))
-
-
-def test_a_second_run_in_the_same_folder_says_that_one_is_there(handful, write_config, tmp_path):
+def test_a_second_run_in_the_same_folder_says_that_one_is_there(handful, write_config, taskmix, tmp_path):
   import fcntl
 
   folder = tmp_path / "runs" / "handful"
   folder.mkdir(parents=True)
   with (folder / ".lock").open("w") as lock:
     fcntl.flock(lock, fcntl.LOCK_EX)
-    done = _run(write_config(steps=5), handful, tmp_path / "runs")
-  assert done.returncode == 2
+    done = taskmix("run", "--config", write_config(steps=5), "--data", handful, "--runs", tmp_path / "runs")
+  assert done.code == 2
   assert "another run is using" in done.stderr
 
 
@@ -139,12 +103,12 @@ def test_a_second_run_in_the_same_folder_says_that_one_is_there(handful, write_c
   ],
   ids=["a list that is cut off", "wrong columns", "a photo that is none, of eight"],
 )
-def test_bad_input_ends_the_run_with_its_place(spoil, message, handful, write_config, tmp_path):
+def test_bad_input_ends_the_run_with_its_place(spoil, message, handful, write_config, taskmix, tmp_path):
   folder = tmp_path / "data"
   shutil.copytree(handful, folder)
   spoil(folder)
-  done = _run(write_config(steps=5), folder, tmp_path / "runs")
-  assert done.returncode in (1, 2)
+  done = taskmix("run", "--config", write_config(steps=5), "--data", folder, "--runs", tmp_path / "runs")
+  assert done.code in (1, 2)
   assert message in done.stderr
   assert "Traceback" not in done.stderr
 

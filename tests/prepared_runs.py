@@ -158,5 +158,5 @@ def _die() -> None:
 
 
 if __name__ == "__main__":
-  sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
+  sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
   main()
