@@ -151,7 +151,8 @@ class _Rows:
 
   def take(self, index: Any) -> np.ndarray:
     if not isinstance(self.rows, np.ndarray):
-      return np.frombuffer(b"".join(map(self.rows.__getitem__, index.tolist())), np.uint8).reshape(len(index), -1)
+      joined = b"".join(map(self.rows.__getitem__, index.tolist()))
+      return np.frombuffer(joined, np.uint8).reshape(len(index), -1)
     # One row stands for all of them.
     return self.rows if len(self.rows) == 1 else self.rows[index]
 
