@@ -9,8 +9,12 @@ from typing import TextIO
 
 
 @contextlib.contextmanager
-def quiet_terminal(log: pathlib.Path) -> Iterator[TextIO]:
+def quiet_terminal(log: pathlib.Path, *, to_stderr: bool = False) -> Iterator[TextIO]:
   """Sends the process's stdout and stderr, C++ libraries included, to `log`.
+
+  Args:
+    log: file, written on; its folder is made.
+    to_stderr: yield a stream on the real stderr.
 
   Yields:
     A line-buffered stream on the real stdout, for what should be seen.
@@ -19,7 +23,8 @@ def quiet_terminal(log: pathlib.Path) -> Iterator[TextIO]:
   sys.stdout.flush()
   sys.stderr.flush()
   stdout, stderr = os.dup(1), os.dup(2)
-  with log.open("ab") as file, os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8") as terminal:
+  shown = 2 if to_stderr else 1
+  with log.open("ab") as file, os.fdopen(os.dup(shown), "w", buffering=1, encoding="utf-8") as terminal:
     os.dup2(file.fileno(), 1)
     os.dup2(file.fileno(), 2)
     try:

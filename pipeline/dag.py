@@ -37,11 +37,12 @@ from components.hard_example_gen.component import HardExampleGen
 from components.model_gate.component import ModelGate
 from components.model_pusher.component import ModelPusher
 from components.serving_check.component import ServingCheck
-from pipeline.config import REPOSITORY, Config, node_id
+from pipeline.config import Config, node_id, schema_path
 from pipeline.folders import DETECTOR, RunFolder
 from taskmix import evaluation, keys
 from taskmix.examples.listing import sample_photos
 from taskmix.faces.cascade import Options
+from taskmix.sources.files import join
 from taskmix.spec import Net, Training, split_name, to_json
 
 
@@ -140,7 +141,7 @@ class _Stage:
     net, config = self.net, self.config
     examples = add(self._example_gen(before)).outputs["examples"]
     statistics = add(StatisticsGen(examples=examples)).outputs["statistics"]
-    schema = add(ImportSchemaGen(schema_file=str(schema_path(net)))).outputs["schema"]
+    schema = add(ImportSchemaGen(schema_file=str(_schema(config, net)))).outputs["schema"]
     anomalies = add(ExampleValidator(statistics=statistics, schema=schema)).outputs["anomalies"]
     blessed_statistics = add(self.history.statistics(net)) if config.gate.drift else None
     gate = add(
@@ -265,6 +266,7 @@ def _push_detector(
     policy=config.detection,
     baseline_model=baseline.outputs["model"],
     reference=config.reference,
+    wider_lists=join(data, config.wider_lists) if config.wider_lists else "",
   )
   serving = ServingCheck(
     detector,
@@ -315,13 +317,9 @@ def _last_other_blessed_model(model: BaseChannel, *, producer: str) -> Resolver:
   ).with_id("latest_blessed_model")
 
 
-def schema_path(net: Net) -> pathlib.Path:
-  """The curated schema of `net`.
-
-  Raises:
-    ValueError: if it is not there, with the command that writes it.
-  """
-  path = REPOSITORY / "schemas" / f"{net.name}.pbtxt"
+def _schema(config: Config, net: Net) -> pathlib.Path:
+  """The curated schema of `net`; raises ValueError if it is not there, with the command that writes it."""
+  path = schema_path(config, net)
   if not path.is_file():
     raise ValueError(f"no schema {path}: write it with `taskmix schema --write`, then review it")
   return path

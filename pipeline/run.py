@@ -39,6 +39,7 @@ def run(
   through: str = "",
   beam_args: Sequence[str] = (),
   narrate: bool = True,
+  to_stderr: bool = False,
 ) -> "Summary":
   """Runs every component, or takes it from the cache, and sums the run up.
 
@@ -49,6 +50,7 @@ def run(
     through: name of the last net wanted; "" runs everything.
     beam_args: of every Beam component, see `pipeline.runners`.
     narrate: print a line a component.
+    to_stderr: print there, where stdout is for what machines read.
 
   Raises:
     RunError: if a component failed or a gate stopped the run.
@@ -59,7 +61,7 @@ def run(
   if not data.is_dir():
     raise ValueError(f"no data folder {data}: give the folder of your photos with --data")
   log = folder.logs / f"{datetime.datetime.now():%Y%m%d-%H%M%S}.log"
-  with _only_run_in(folder), quiet_terminal(log) as terminal:
+  with _only_run_in(folder), quiet_terminal(log, to_stderr=to_stderr) as terminal:
     say = _printer(terminal) if narrate else _silent
     begin = time.monotonic()
     say(f"taskmix run {config.name}: {data} -> {folder.root}   (log: {log})")

@@ -256,7 +256,10 @@ def load_runner(name: str) -> RunnerConfig:
     )
   if not path.is_file():
     raise ValueError(f"no runner file {name}")
-  return from_json(RunnerConfig, path.read_text())
+  try:
+    return from_json(RunnerConfig, path.read_text())
+  except ValueError as error:
+    raise ValueError(f"{name}: {error}") from None
 
 
 def run_args(name: str, extra: Sequence[str] = ()) -> list[str]:

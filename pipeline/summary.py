@@ -6,7 +6,7 @@ import math
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.config import node_id
 from taskmix.evaluation import EvaluationPolicy
@@ -227,6 +227,13 @@ def text(summary: Summary) -> str:
   if summary.picture:
     lines.append(f"Picture: {summary.picture}")
   return "\n".join([*lines, took, "", "Next", *_next_commands(summary)])
+
+
+def as_json(summary: Summary) -> dict[str, Any]:
+  """The same for machines; figures that are not there are NaN."""
+  fields = {field.name: getattr(summary, field.name) for field in dataclasses.fields(summary)}
+  nets = {each.net.name: {"counts": each.counts, "metrics": each.metrics} for each in summary.nets}
+  return {**fields, "nets": nets, "detection": dict(summary.detection)}
 
 
 def _verdict(summary: Summary) -> list[str]:

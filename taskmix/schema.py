@@ -40,10 +40,11 @@ def schema_of(net: Net) -> schema_pb2.Schema:
 
 
 def write_schema(net: Net, path: str | pathlib.Path) -> None:
-  """Writes `schema_of(net)` as text for review; what was curated in it is lost."""
+  """Writes `schema_of(net)` as text for review, its folder too; what was curated in it is lost."""
   head = (
     f"# Derived from the net {net.name!r} by `python -m taskmix.schema`. Narrow it by hand; never widen it.\n"
   )
+  pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
   pathlib.Path(path).write_text(head + text_format.MessageToString(schema_of(net)))
 
 

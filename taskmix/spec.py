@@ -16,6 +16,8 @@ from typing import Literal, TypeVar
 
 import pydantic
 
+from taskmix.fields import told
+
 PHASES = ("train", "eval")
 
 # Columns that every example carries beside its targets.
@@ -606,7 +608,10 @@ def to_json(value: object) -> str:
 
 def from_json(cls: type[T], text: str) -> T:
   """The value of `to_json`; raises ValueError on unknown or ill-typed fields."""
-  return pydantic.TypeAdapter(cls).validate_json(text)
+  try:
+    return pydantic.TypeAdapter(cls).validate_json(text)
+  except pydantic.ValidationError as error:
+    raise ValueError(told(error, cls)) from None
 
 
 def _lookup(items: Sequence, name: str, what: str):

@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.shell import REFUSED, ConfigName, Debug, fail, plain_errors
+from pipeline.cli.shell import REFUSED, ConfigName, Debug, Set, fail, plain_errors
 
 
 def compile_kubeflow(
   output: Annotated[pathlib.Path, typer.Argument(help="Files to write, without .json and .yaml.")],
   config: ConfigName = "demo",
+  settings: Set = None,
   data: Annotated[
     pathlib.Path | None, typer.Option(help="A copy of the data folder on this machine, to check.")
   ] = None,
@@ -29,11 +30,11 @@ def compile_kubeflow(
     from pipeline.config import REPOSITORY, load_config
     from pipeline.runners import load_runner
 
-    loaded, settings = load_config(config), load_runner(runner)
+    loaded, where = load_config(config, settings or ()), load_runner(runner)
     from pipeline.kubeflow.compile import compile_job, write_job
 
-    job = compile_job(loaded, runner=settings, data=data or REPOSITORY / loaded.data)
-    for path in write_job(job, settings.kubeflow, output):
+    job = compile_job(loaded, runner=where, data=data or REPOSITORY / loaded.data)
+    for path in write_job(job, where.kubeflow, output):
       typer.echo(f"wrote {path}")
 
 

@@ -5,18 +5,33 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.shell import REFUSED, ConfigName, DataFolder, Debug, fail, plain_errors
+from pipeline.cli.shell import (
+  REFUSED,
+  ConfigName,
+  DataFolder,
+  Debug,
+  Json,
+  Set,
+  fail,
+  plain_errors,
+  print_json,
+)
 
 
 def run(
   context: typer.Context,
   config: ConfigName = "demo",
+  settings: Set = None,
   data: DataFolder = None,
   runs: Annotated[pathlib.Path, typer.Option(help="Where run folders go.")] = pathlib.Path("runs"),
   net: Annotated[str, typer.Option(help="Run a part: up to this net, and push nothing.")] = "",
   runner: Annotated[
     str, typer.Option(help="direct, flink, dataflow or portable, or a RunnerConfig's .json file.")
   ] = "direct",
+  print_config: Annotated[
+    bool, typer.Option("--print-config", help="Print every field as --set takes it, and run nothing.")
+  ] = False,
+  as_json: Json = False,
   debug: Debug = False,
 ) -> None:
   """Run a whole pipeline; what is done already comes from the cache.
@@ -30,6 +45,10 @@ def run(
 
       taskmix run --config demo --net pnet
 
+      taskmix run --config demo --set train.steps=500 --set pnet.train.batch_size=224
+
+      taskmix run --config my_faces/config.py --print-config
+
       taskmix run --config faces --data my_photos
 
       taskmix run --config faces --data my_photos --runner flink --flink_master=jobmanager:8081
@@ -41,8 +60,12 @@ def run(
     from pipeline.config import REPOSITORY, load_config
     from pipeline.folders import RunFolder
     from pipeline.runners import run_args
+    from pipeline.settings import lines
 
-    loaded = load_config(config)
+    loaded = load_config(config, settings or ())
+    if print_config:
+      print_json(loaded) if as_json else typer.echo("\n".join(lines(loaded)))
+      return
     folder = RunFolder((runs / loaded.name).resolve())
     try:
       summary = pipeline_run.run(
@@ -51,10 +74,11 @@ def run(
         folder=folder,
         through=net,
         beam_args=run_args(runner, context.args),
+        to_stderr=as_json,
       )
     except pipeline_run.RunError as error:
       fail(error, code=REFUSED, hint=f"Log: {error.log}", debug=debug)
-    typer.echo(summaries.text(summary))
+    print_json(summaries.as_json(summary)) if as_json else typer.echo(summaries.text(summary))
   if not summary.blessed:
     raise SystemExit(REFUSED)
 
@@ -63,6 +87,7 @@ def convert(
   context: typer.Context,
   output: Annotated[str, typer.Argument(help="Folder to make: local, gs:// or s3://.")],
   config: ConfigName = "demo",
+  settings: Set = None,
   net: Annotated[str, typer.Option(help="Which of the config's nets; its first by default.")] = "",
   data: Annotated[str, typer.Option(help="The data folder; the config's own by default.")] = "",
   runner: Annotated[
@@ -90,7 +115,7 @@ def convert(
   from taskmix.examples.convert import convert_command
 
   with plain_errors(debug=debug):
-    loaded = load_config(config)
+    loaded = load_config(config, settings or ())
     engine, *beam_args = convert_args(runner, context.args)
     convert_command(
       loaded.through(net or loaded.nets[0].name)[-1].net,

@@ -77,7 +77,7 @@ def compile_job(config: Config, *, runner: RunnerConfig, data: pathlib.Path) -> 
     ValueError: if config, data or settings cannot be used.
   """
   settings = runner.kubeflow
-  _check(runner)
+  _check(config, runner)
   pipeline = dag.create_pipeline(
     config,
     data=str(data.resolve()),
@@ -99,7 +99,12 @@ def compile_job(config: Config, *, runner: RunnerConfig, data: pathlib.Path) -> 
   return _finish(job, config, settings, data=data.resolve())
 
 
-def _check(runner: RunnerConfig) -> None:
+def _check(config: Config, runner: RunnerConfig) -> None:
+  if config.schemas and REPOSITORY not in pathlib.Path(config.schemas).resolve().parents:
+    raise ValueError(
+      f"the image has this repository's schemas, not those of {config.schemas}: copy them to schemas/ and "
+      'leave Config.schemas ""'
+    )
   root = runner.kubeflow.pipeline_root
   if runner.steps != "direct" and not root.startswith("gs://"):
     raise ValueError(

@@ -143,3 +143,18 @@ def test_no_control_characters_without_a_terminal(environment):
     timeout=60,
   )
   assert "\x1b" not in done.stdout
+
+
+def test_the_config_is_printed_with_what_is_set(tmp_path):
+  command = ["run", "--config", "demo", "--set", "train.steps=7", "--print-config"]
+  result = CliRunner().invoke(cli.app, command)
+  assert result.exit_code == 0, result.output
+  assert "stages.rnet.training.steps=7" in result.output.splitlines()
+  read = json.loads(CliRunner().invoke(cli.app, [*command, "--json"]).output)
+  assert [stage["training"]["steps"] for stage in read["stages"]] == [7, 7, 7]
+
+
+def test_an_unknown_field_is_an_unusable_argument():
+  result = CliRunner().invoke(cli.app, ["run", "--set", "train.stepz=7", "--print-config"])
+  assert result.exit_code == cli.UNUSABLE
+  assert "did you mean steps?" in result.output

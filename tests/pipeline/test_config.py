@@ -1,10 +1,11 @@
 """Configs are found by name or path and checked before anything runs."""
 
 import dataclasses
+import sys
 
 import pytest
 
-from pipeline.config import Stage, load_config
+from pipeline.config import Stage, load_config, schema_path
 from pipeline.configs import config_names
 from taskmix.nets.mtcnn import PNET
 from taskmix.spec import Training
@@ -68,3 +69,45 @@ def test_a_part_of_a_config_ends_with_the_net_that_is_wanted():
   assert demo.through("") == demo.stages
   with pytest.raises(ValueError, match="no net 'qnet'; there is pnet, rnet, onet"):
     demo.through("qnet")
+
+
+@pytest.mark.parametrize(
+  ("text", "message"),
+  [
+    ("from taskmix.spec import Training\n\nTraining(batch_size=7, stepz=5)\n", ":3: Training has no field"),
+    ("CONFIG = 1 +\n", ":1: SyntaxError"),
+    ("import no_such_module\n", ":1: ModuleNotFoundError: No module named 'no_such_module'"),
+    ("from taskmix.spec import Training\nTraining(batch_size=0, steps=5)\n", ":2: batch_size must be 1"),
+  ],
+)
+def test_what_is_wrong_in_a_config_file_is_told_with_its_line(tmp_path, text, message):
+  path = tmp_path / "mine.py"
+  path.write_text(text)
+  with pytest.raises(ValueError, match=r"mine\.py") as told:
+    load_config(str(path))
+  assert message in str(told.value)
+
+
+def test_an_unknown_field_of_a_config_file_names_the_nearest(tmp_path):
+  path = tmp_path / "mine.py"
+  path.write_text("from taskmix.spec import Training\nTraining(batch_size=7, stepz=5)\n")
+  with pytest.raises(ValueError, match="did you mean steps"):
+    load_config(str(path))
+
+
+def test_a_config_file_imports_what_lies_beside_it(tmp_path, monkeypatch):
+  monkeypatch.setattr("sys.path", [*sys.path])
+  (tmp_path / "steps_of_mine.py").write_text("STEPS = 5\n")
+  path = tmp_path / "mine.py"
+  path.write_text("from steps_of_mine import STEPS\nfrom pipeline.configs.demo import CONFIG\n")
+  assert load_config(str(path)).name == "demo"
+
+
+def test_settings_apply_to_what_is_loaded():
+  assert load_config("cifar10", ["train.steps=7"]).stages[0].training.steps == 7
+
+
+def test_schemas_lie_where_the_config_says():
+  demo = load_config("demo")
+  assert schema_path(demo, demo.nets[0]).parts[-2:] == ("schemas", "pnet.pbtxt")
+  assert str(schema_path(dataclasses.replace(demo, schemas="/mine"), demo.nets[0])) == "/mine/pnet.pbtxt"

@@ -34,12 +34,17 @@ def test_an_unknown_name_lists_the_known_ones():
 
 
 @pytest.mark.parametrize(
-  "text", ['{"name": "flink", "flink": {"mster": "x"}}', '{"name": "flnk"}', '{"dataflow": {"workers": "x"}}']
+  ("text", "message"),
+  [
+    ('{"name": "flink", "flink": {"mster": "x"}}', "flink: Flink has no field 'mster'; did you mean master"),
+    ('{"name": "flnk"}', "name: Input should be 'direct', 'flink'"),
+    ('{"dataflow": {"workers": "x"}}', "dataflow.workers: Input should be a valid integer"),
+  ],
 )
-def test_a_misspelt_setting_is_refused(text, tmp_path):
+def test_a_misspelt_setting_is_refused(text, message, tmp_path):
   path = tmp_path / "runner.json"
   path.write_text(text)
-  with pytest.raises(ValueError, match="validation error"):
+  with pytest.raises(ValueError, match=message):
     load_runner(str(path))
 
 
