@@ -54,6 +54,7 @@ EXTRAS = {
     "boto3",
     "flask",
     "flask-cors",
+    "gcp-storage-emulator",
     "hypothesis",
     "moto[s3]",
     "pycocotools",
