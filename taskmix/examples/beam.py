@@ -6,10 +6,11 @@
 
 Only names and counts pass between them; photos, crops and runs lie in files of a
 work folder that all workers see. Where the runner has one process on one
-machine, the work is fanned out to a process a core.
+machine, one transform takes all four steps, with a process a core: handing them
+from one to the next would take Beam longer than planning the shards.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -33,7 +34,7 @@ class ConvertUnits(beam.PTransform):
     units: what `list_units` gave.
     cut, plan, write: the steps.
     work: folder that all workers see.
-    processes: of each fan-out; 0 takes every core of a local, one-process runner
+    processes: on this machine; 0 takes every core of a local, one-process runner
       and 1 elsewhere.
   """
 
@@ -54,27 +55,32 @@ class ConvertUnits(beam.PTransform):
   def expand(self, input_or_inputs: Any) -> beam.PCollection:
     pipeline = input_or_inputs.pipeline if hasattr(input_or_inputs, "pipeline") else input_or_inputs
     processes = self._processes or local_processes(pipeline.options)
-    # Nets search photos in threads: a process each would hold TensorFlow each.
-    cutting = 1 if self._cut.mine else processes
     options = pipeline.options.get_all_options(drop_default=True)
-    # A fan-out takes all of its work at once; a distributed runner deals it out.
-    batches = [tuple(self._units)] if cutting > 1 else [(unit,) for unit in self._units]
-    cut, write = WithOptions(self._cut, options), WithOptions(self._write, options)
+    cut, plan = WithOptions(self._cut, options), self._plan
+    write = WithOptions(self._write, options)
+    if processes > 1:
+      # Nets search photos in threads: a process each would hold TensorFlow each.
+      cutting = 1 if self._cut.mine else processes
+
+      def steps(units: Sequence[Unit]) -> Iterator[Any]:
+        reports = list(fan_out(cut, units, processes=min(cutting, len(units))))
+        yield from fan_out(write, plan(reports), processes=processes)
+
+      units = pipeline | "ListUnits" >> beam.Create([tuple(self._units)], reshuffle=False)
+      return units | "ConvertHere" >> self._do(steps)
     reports = (
-      pipeline
-      | "ListUnits" >> beam.Create(batches, reshuffle=cutting <= 1)
-      | "CutUnits" >> beam.ParDo(_FanOut(cut, self._work, cutting))
+      pipeline | "ListUnits" >> beam.Create(self._units) | "CutUnits" >> self._do(lambda unit: [cut(unit)])
     )
-    tasks = (
+    return (
       pipeline
       | "OnePlan" >> beam.Create([None], reshuffle=False)
-      | "PlanShards" >> beam.ParDo(_Plan(self._plan, self._work), beam.pvalue.AsList(reports))
+      | "PlanShards" >> self._do(lambda _, paths: plan(paths), beam.pvalue.AsList(reports))
+      | "DealShards" >> beam.Reshuffle()
+      | "WriteShards" >> self._do(lambda task: [write(task)])
     )
-    if processes > 1:
-      batched = tasks | "AllShards" >> beam.Map(tuple)
-    else:
-      batched = tasks | "EachShard" >> beam.FlatMap(_singles) | "DealShards" >> beam.Reshuffle()
-    return batched | "WriteShards" >> beam.ParDo(_FanOut(write, self._work, processes))
+
+  def _do(self, function: Callable[..., Iterable[Any]], *side_inputs: Any) -> beam.ParDo:
+    return beam.ParDo(_Reporting(function, self._work), *side_inputs)
 
 
 def local_processes(options: PipelineOptions) -> int:
@@ -85,40 +91,18 @@ def local_processes(options: PipelineOptions) -> int:
   return cores() if options.view_as(DirectOptions).direct_running_mode == "in_memory" else 1
 
 
-def _singles(tasks: Sequence[Any]) -> list[tuple[Any, ...]]:
-  return [(task,) for task in tasks]
-
-
 class _Reporting(beam.DoFn):
-  """Writes down what the user did wrong, for the launcher to raise as it is.
+  """Calls a function, and writes down what the user did wrong, for the launcher to raise as it is.
 
   A runner wraps an exception in words of its own, or only logs it.
   """
 
-  def __init__(self, work: str):
-    self._work = work
+  def __init__(self, function: Callable[..., Iterable[Any]], work: str):
+    self._function, self._work = function, work
 
-  def _run(self, results: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+  def process(self, element: Any, *side_inputs: Any) -> Iterator[Any]:
     try:
-      yield from results()
+      yield from self._function(element, *side_inputs)
     except ValueError as error:
       storage.write_bytes(join(self._work, PROBLEM), str(error).encode("utf-8", "surrogateescape"))
       raise
-
-
-class _FanOut(_Reporting):
-  def __init__(self, function: Callable[[Any], Any], work: str, processes: int):
-    super().__init__(work)
-    self._function, self._processes = function, processes
-
-  def process(self, element: tuple[Any, ...]) -> Iterator[Any]:
-    return self._run(lambda: fan_out(self._function, element, processes=min(self._processes, len(element))))
-
-
-class _Plan(_Reporting):
-  def __init__(self, plan: Planner, work: str):
-    super().__init__(work)
-    self._plan = plan
-
-  def process(self, element: None, reports: Sequence[str]) -> Iterator[Any]:
-    return self._run(lambda: iter([self._plan(reports)]))
