@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 
 from taskmix.examples import storage
 from taskmix.examples.cutting import Cutter, Unit
@@ -85,7 +85,7 @@ class ConvertUnits(beam.PTransform):
 
 def local_processes(options: PipelineOptions) -> int:
   """Processes to fan out to: every core where the runner has one process, else 1."""
-  runner = (options.get_all_options().get("runner") or "DirectRunner").rpartition(".")[2]
+  runner = (options.view_as(StandardOptions).runner or "DirectRunner").rpartition(".")[2]
   if runner not in ("DirectRunner", "SwitchingDirectRunner", "BundleBasedDirectRunner", "FnApiRunner"):
     return 1
   return cores() if options.view_as(DirectOptions).direct_running_mode == "in_memory" else 1

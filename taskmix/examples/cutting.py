@@ -33,7 +33,7 @@ class Unit:
 
   Attributes:
     name: of its files, in listing order.
-    path: of the pickled list of its AnnotatedImages.
+    path, span: the file, and where in it its AnnotatedImages lie, a pickled list.
     source: name in the net.
     first: place of its first photo in the list of all.
     photos: how many.
@@ -41,6 +41,7 @@ class Unit:
 
   name: str
   path: str
+  span: tuple[int, int]
   source: str
   first: int
   photos: int
@@ -66,7 +67,7 @@ class Cutter:
     """Cuts every photo of the unit; returns the path of the pickled UnitReport."""
     # Processes share the cores; threads inside one would only get in the way.
     cv2.setNumThreads(1)
-    images = pickle.loads(read_bytes(unit.path))
+    images = pickle.loads(read_bytes(unit.path, unit.span))
     writer = RunWriter(self.folder, unit.name)
     pending = _Pending(self, unit, writer)
     seen = self._look_at(images, self._by_iou(unit))

@@ -26,24 +26,30 @@ def list_units(net: Net, *, data_root: str, folder: str) -> Iterator[Unit]:
   Args:
     net: its sources are read.
     data_root: folder that their paths start from.
-    folder: where the units' files go.
+    folder: where the file with all units goes.
+
+  Yields:
+    The units, which can be read once all of them are listed.
 
   Raises:
     ValueError: if the folder is not there or a source lists no photo.
     AnnotationError: for a malformed annotation file.
   """
   require_data(net, data_root)
-  number = first = 0
-  for source in net.sources:
-    images = sources.read(source, data_root)
-    listed = 0
-    while chunk := list(itertools.islice(images, unit_size(number))):
-      path = join(folder, f"{number:08d}.photos")
-      storage.write_bytes(path, pickle.dumps(chunk))
-      yield Unit(f"{number:08d}", path, source.name, first, len(chunk))
-      number, first, listed = number + 1, first + len(chunk), listed + len(chunk)
-    if not listed:
-      raise ValueError(f"source {source.name!r} lists no photo: {_place(source, data_root)}")
+  number = first = offset = 0
+  path = join(folder, "photos")
+  # One file: making one a unit took longer than reading the lists.
+  with storage.create(path) as file:
+    for source in net.sources:
+      images = sources.read(source, data_root)
+      listed = 0
+      while chunk := list(itertools.islice(images, unit_size(number))):
+        size = file.write(pickle.dumps(chunk))
+        yield Unit(f"{number:08d}", path, (offset, size), source.name, first, len(chunk))
+        number, first, offset = number + 1, first + len(chunk), offset + size
+        listed += len(chunk)
+      if not listed:
+        raise ValueError(f"source {source.name!r} lists no photo: {_place(source, data_root)}")
 
 
 def sample_photos(net: Net, *, data_root: str, most: int = 4) -> list[str]:

@@ -39,16 +39,16 @@ class ShardTask:
 
 @dataclasses.dataclass(frozen=True)
 class SheetTask:
-  """One contact sheet to draw.
+  """The contact sheets to draw; all in one task, for a worker's first costs as much as the next three.
 
   Attributes:
-    stretch: holds the first `tiles` examples of the kind's train split, or all.
-    total: examples of the split.
-    tiles: examples to draw.
+    stretches: kind -> what holds the first `tiles` examples of its train split, or all.
+    totals: kind -> examples of the split.
+    tiles: examples to draw, a kind.
   """
 
-  stretch: ShardTask
-  total: int
+  stretches: dict[str, ShardTask]
+  totals: dict[str, int]
   tiles: int = 24
 
 
@@ -153,13 +153,17 @@ class Planner:
       )
 
   def _outputs(self, plan: str, phases: np.ndarray, runs: Sequence[Run]) -> Iterator[ShardTask | SheetTask]:
-    """A sheet a kind comes first: it takes longest, so no core is left with one at the end."""
+    """The sheets come first: they take longest, so no core is left with them at the end."""
     shards: list[ShardTask] = []
+    stretches, totals = {}, {}
     for kind in self.net.mixture.names:
       counts, sizes = _histograms([run for run in runs if run.kind == kind], phases)
       for phase in range(len(PHASES)):
         shards += self._shards(plan, phase, kind, counts[phase], int(sizes[phase].sum()))
-      yield _sheet(next(shard for shard in shards if shard.kind == kind), counts)
+      upto = np.cumsum(counts[PHASES.index("train")])
+      stretches[kind] = _first_examples(shards[-1], upto, SheetTask.tiles)
+      totals[kind] = int(upto[-1])
+    yield SheetTask(stretches, totals)
     yield from shards
 
   def _shards(self, plan: str, phase: int, kind: str, counts: np.ndarray, size: int) -> Iterator[ShardTask]:
@@ -172,18 +176,16 @@ class Planner:
       yield ShardTask(split, name, phase, kind, edges[index], edges[index + 1], plan)
 
 
-def _sheet(shard: ShardTask, counts: np.ndarray) -> SheetTask:
-  """The sheet of a kind.
+def _first_examples(shard: ShardTask, upto: np.ndarray, count: int) -> ShardTask:
+  """The first examples of a kind's train split.
 
   Args:
-    shard: any of its shards.
-    counts: int64 [phases, BUCKETS], its examples.
+    shard: any of the kind's.
+    upto: int64 [BUCKETS], examples in each bucket of the split and those before it.
+    count: how many are wanted at least, if there are as many.
   """
-  train = PHASES.index("train")
-  upto = np.cumsum(counts[train])
-  high = min(BUCKETS, int(np.searchsorted(upto, SheetTask.tiles)) + 1)
-  stretch = dataclasses.replace(shard, phase=train, low=0, high=high)
-  return SheetTask(stretch, int(upto[-1]))
+  high = min(BUCKETS, int(np.searchsorted(upto, count)) + 1)
+  return dataclasses.replace(shard, phase=PHASES.index("train"), low=0, high=high)
 
 
 def read_plan(path: str) -> PlanFile:

@@ -18,7 +18,7 @@ FOLDER = "contact_sheets"
 
 @dataclasses.dataclass(frozen=True)
 class SheetWriter:
-  """Draws contact_sheets/<kind>.png; picklable.
+  """Draws contact_sheets/<kind>.png, one a kind; picklable.
 
   A split is in random order, so its first examples stand for the kind.
 
@@ -31,17 +31,18 @@ class SheetWriter:
   output: str
 
   def __call__(self, task: SheetTask) -> list[str]:
-    """Draws the sheet; returns its path, or none for a kind without examples."""
+    """Draws the sheets; returns their paths, none for a kind without examples."""
     # Pillow: 0.1 s that shards need not wait for.
     from taskmix.faces.contact_sheet import write_contact_sheets
 
-    samples = itertools.islice(self._samples(task), task.tiles)
-    totals = {task.stretch.kind: task.total}
+    samples = itertools.chain.from_iterable(
+      itertools.islice(self._samples(stretch), task.tiles) for stretch in task.stretches.values()
+    )
     folder = join(self.output, FOLDER)
-    return write_contact_sheets(samples, folder, net=self.net, totals=totals, per_kind=task.tiles)
+    return write_contact_sheets(samples, folder, net=self.net, totals=task.totals, per_kind=task.tiles)
 
-  def _samples(self, task: SheetTask) -> Iterator[codec.Sample]:
-    for record in read_records(io.BytesIO(b"".join(framed_chunks(task.stretch)))):
+  def _samples(self, stretch: ShardTask) -> Iterator[codec.Sample]:
+    for record in read_records(io.BytesIO(b"".join(framed_chunks(stretch)))):
       values = codec.decode(self.net.columns, record)
       yield codec.Sample(values.pop(IMAGE), values.pop(KIND), values.pop(IMAGE_ID), values)
 

@@ -5,6 +5,7 @@ import pytest
 
 from taskmix.examples import listing
 from taskmix.nets.mtcnn import PNET
+from taskmix.sources.files import read_bytes
 from taskmix.spec import Source
 
 SOURCE = Source("boxes", "wider_face", "list.txt", ".", kinds=("neg", "pos", "part"))
@@ -18,11 +19,7 @@ def _write(folder, photos: int) -> None:
 def test_units_hold_every_photo_once_in_order(tmp_path):
   _write(tmp_path, 100)
   units = list(listing.list_units(NET, data_root=str(tmp_path), folder=str(tmp_path)))
-  names = [
-    image.image_id
-    for unit in units
-    for image in pickle.loads((tmp_path / f"{unit.name}.photos").read_bytes())
-  ]
+  names = [image.image_id for unit in units for image in pickle.loads(read_bytes(unit.path, unit.span))]
   assert names == [f"{i}.jpg" for i in range(100)]
   assert [unit.first for unit in units] == [0, 24, 48, 72, 96]
   assert [unit.photos for unit in units] == [24, 24, 24, 24, 4]
