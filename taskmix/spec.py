@@ -346,6 +346,9 @@ class Source:
     phase: "train" or "eval" where the set has one by its origin, such as an
       official test set; "" leaves it to the net's `phases`. A picture that is
       in an eval set is never trained on.
+    max_annotation_bytes: an annotation file that holds more, unpacked, is refused.
+      The longest list among the formats read here has some 40 MB; a gzip bomb of a
+      megabyte unpacks to a thousand.
   """
 
   __pydantic_config__ = _STRICT
@@ -357,9 +360,12 @@ class Source:
   kinds: tuple[str, ...]
   options: tuple[tuple[str, str | int | float | bool], ...] = ()
   phase: Literal["", "train", "eval"] = ""
+  max_annotation_bytes: int = 1 << 30
 
   def __post_init__(self):
     _require_name(self.name, "source")
+    if self.max_annotation_bytes < 1:
+      raise ValueError(f"max_annotation_bytes must be 1 or more, not {self.max_annotation_bytes}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -555,6 +561,8 @@ class Training:
     pretrained: file with the weights of a backbone of `taskmix.model.pretrained`,
       or "random"; "" for other backbones.
     frozen_steps: steps at the start in which those weights stay as they are.
+    fine_tuning_rate: what the learning rate is multiplied by once weights from a
+      file of `pretrained` learn too; a rate that suits new heads undoes them.
   """
 
   __pydantic_config__ = _STRICT
@@ -577,11 +585,14 @@ class Training:
   init_weights: str = ""
   pretrained: str = ""
   frozen_steps: int = 0
+  fine_tuning_rate: float = 0.01
 
   def __post_init__(self):
     for name in ("batch_size", "steps", "checkpoint_every", "keep_checkpoints", "steps_per_execution"):
       if getattr(self, name) < 1:
         raise ValueError(f"{name} must be 1 or more, not {getattr(self, name)}")
+    if self.fine_tuning_rate <= 0:
+      raise ValueError(f"fine_tuning_rate must be positive, not {self.fine_tuning_rate}")
 
 
 def split_name(phase: str, kind: str) -> str:

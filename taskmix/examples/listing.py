@@ -12,12 +12,14 @@ from taskmix.examples import storage
 from taskmix.examples.cutting import Unit
 from taskmix.keys import stable_hash
 from taskmix.sources.annotated import AnnotatedImage
-from taskmix.sources.files import is_remote, join, read_bytes
+from taskmix.sources.files import is_remote, join, open_binary
 from taskmix.spec import Net, Source
 
 # Photos a unit: few at first, so that a small set still feeds every core; twice as
 # many after every 64 units, so that a large one is no heap of tiny files.
 _FIRST, _UNITS_A_SIZE, _LARGEST = 24, 64, 1024
+
+_CHUNK = 1 << 20
 
 
 def list_units(net: Net, *, data_root: str, folder: str) -> Iterator[Unit]:
@@ -111,7 +113,11 @@ def annotation_digest(source: Source, data_root: str) -> str:
   path = join(data_root, source.annotations) if source.annotations else ""
   if not path or (not is_remote(path) and not os.path.isfile(path)):
     return ""
-  return hashlib.sha256(read_bytes(path)).hexdigest()
+  digest = hashlib.sha256()
+  with open_binary(path) as file:
+    while chunk := file.read(_CHUNK):
+      digest.update(chunk)
+  return digest.hexdigest()
 
 
 def _traces(source: Source, data_root: str) -> Iterator[object]:

@@ -13,7 +13,7 @@ import posixpath
 from collections.abc import Callable, Iterator
 
 from taskmix.sources.annotated import AnnotatedImage, AnnotationError
-from taskmix.sources.files import join
+from taskmix.sources.files import annotations_of_at_most, join
 from taskmix.spec import Source
 
 __all__ = ["AnnotatedImage", "AnnotationError", "formats", "options", "read", "reader"]
@@ -35,7 +35,13 @@ def read(source: Source, root: str) -> Iterator[AnnotatedImage]:
   read_format = reader(source.format)
   _check_options(source)
   annotations = join(root, source.annotations) if source.annotations else ""
-  for image in read_format(annotations, join(root, source.images), **dict(source.options)):
+  images = iter(read_format(annotations, join(root, source.images), **dict(source.options)))
+  while True:
+    # Around each step: what is set in a generator would hold for its caller between them.
+    with annotations_of_at_most(source.max_annotation_bytes):
+      image = next(images, None)
+    if image is None:
+      return
     image_id = posixpath.normpath(join(source.images, image.image_id))
     yield dataclasses.replace(image, image_id=image_id)
 

@@ -4,18 +4,19 @@ Local files are opened directly; the rest goes through Beam's filesystems, so a
 reader never asks which it is.
 """
 
+import contextlib
+import contextvars
 import gzip
 import os
 import posixpath
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from taskmix.sources.annotated import AnnotationError
 
-# The longest list among the formats read here has some 40 MB; a gzip bomb of a
-# megabyte unpacks to this.
-MAX_ANNOTATION_BYTES = 1 << 30
+# Of an annotation file, unpacked; `taskmix.sources.read` sets it to what the Source says.
+_most_bytes = contextvars.ContextVar("most_bytes", default=1 << 30)
 
 # Bytes; most photos and lists have fewer.
 _FIRST_READ = 1 << 20
@@ -105,25 +106,37 @@ def filesystems():
   return FileSystems
 
 
+@contextlib.contextmanager
+def annotations_of_at_most(size: int) -> Iterator[None]:
+  """Inside, annotation files that hold more than `size` bytes, unpacked, are refused."""
+  token = _most_bytes.set(size)
+  try:
+    yield
+  finally:
+    _most_bytes.reset(token)
+
+
 def read_annotation(path: str) -> bytes:
   """The bytes of an annotation file; `.gz` is unpacked.
 
   Raises:
     AnnotationError: if there is no such file, its gzip stream is cut off, or it
-      holds more than MAX_ANNOTATION_BYTES, as a compressed bomb does.
+      holds more than a list may, as a compressed bomb does.
   """
+  most = _most_bytes.get()
   try:
     with open_binary(path) as file:
       if not path.endswith(".gz"):
-        return _bounded(file, path, MAX_ANNOTATION_BYTES)
+        return _bounded(file, path, most)
       with gzip.GzipFile(fileobj=file) as unpacked:
-        return _bounded(unpacked, path, MAX_ANNOTATION_BYTES)
+        return _bounded(unpacked, path, most)
   except FileNotFoundError:
     raise AnnotationError(path, None, "no such annotation file; check the source's `annotations`") from None
   except TooLargeError:
-    raise AnnotationError(
-      path, None, f"more than {MAX_ANNOTATION_BYTES >> 20} MiB of text: no list of photos; split it if it is"
-    ) from None
+    reason = (
+      f"more than the {most:,} bytes of max_annotation_bytes; split the list, or raise it in the Source"
+    )
+    raise AnnotationError(path, None, reason) from None
   except (EOFError, gzip.BadGzipFile, zlib.error) as error:
     raise AnnotationError(path, None, f"broken gzip file ({error}); copy it again") from None
 

@@ -24,12 +24,13 @@ import pytest
 from hypothesis import given, settings
 from PIL import Image
 
+from taskmix import sources
 from taskmix.examples import photos as training_photos
 from taskmix.examples.photos import BadPhotoError
 from taskmix.model import serving
 from taskmix.nets.mtcnn import PNET
-from taskmix.sources import AnnotatedImage, AnnotationError, cifar10, files, voc, wider_face
-from taskmix.spec import Conversion, Net, Training, from_json
+from taskmix.sources import AnnotatedImage, AnnotationError, cifar10, files, voc
+from taskmix.spec import Conversion, Net, Source, Training, from_json
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 MOST = 4096  # pixels that the decoders may give here
@@ -183,15 +184,27 @@ def test_bounds_are_settings_of_the_conversion():
     Conversion(max_bytes=0)
 
 
-def test_a_compressed_list_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
-  monkeypatch.setattr(files, "MAX_ANNOTATION_BYTES", 1 << 20)
-  path = tmp_path / "bbx_gt.txt.gz"
-  path.write_bytes(gzip.compress(bytes(1 << 24), 9))
-  with pytest.raises(AnnotationError, match="more than 1 MiB of text"):
-    list(wider_face.read(str(path), "root"))
+def test_a_list_that_unpacks_or_goes_on_without_end_is_refused_by_a_bound_of_its_source(tmp_path):
+  (tmp_path / "bbx_gt.txt.gz").write_bytes(gzip.compress(bytes(1 << 24), 9))
   (tmp_path / "endless.xml").symlink_to("/dev/zero")
-  with pytest.raises(AnnotationError, match="more than 1 MiB of text"):
-    list(voc.read(str(tmp_path / "endless.xml"), "root"))
+  told = "more than the 1,048,576 bytes of max_annotation_bytes"
+  for format, name in (("wider_face", "bbx_gt.txt.gz"), ("voc", "endless.xml")):
+    source = Source("boxes", format, name, ".", ("neg",), max_annotation_bytes=1 << 20)
+    with pytest.raises(AnnotationError, match=told):
+      list(sources.read(source, str(tmp_path)))
+
+
+def test_the_bound_of_one_source_is_not_another_s(tmp_path):
+  (tmp_path / "list.txt").write_text("".join(f"{n}.jpg\n0\n0 0 0 0 0 0 0 0 0 0\n" for n in range(2)))
+  whole = Source("whole", "wider_face", "list.txt", ".", ("neg",))
+  small = dataclasses.replace(whole, name="small", max_annotation_bytes=10)
+  images = sources.read(whole, str(tmp_path))
+  assert next(images).image_id == "0.jpg"
+  with pytest.raises(AnnotationError, match="more than the 10 bytes"):
+    list(sources.read(small, str(tmp_path)))
+  assert next(images).image_id == "1.jpg"
+  with pytest.raises(ValueError, match="must be 1 or more"):
+    dataclasses.replace(small, max_annotation_bytes=0)
 
 
 def test_a_billion_laughs_are_refused_with_their_line(tmp_path):
