@@ -42,6 +42,7 @@ from pipeline.folders import DETECTOR, RunFolder
 from taskmix import evaluation, keys
 from taskmix.examples.listing import sample_photos
 from taskmix.faces.cascade import Options
+from taskmix.model import starting_weights
 from taskmix.sources.files import join
 from taskmix.spec import Net, Training, split_name, to_json
 
@@ -214,6 +215,8 @@ class _Stage:
       custom_config={
         **self._custom_config(),
         "training": to_json(self.training),
+        # Part of the component's properties, so that other weights under the same name meet no stale cache.
+        "start": starting_weights.fingerprint(self.training),
         "checkpoint_dir": str(self.folder.checkpoints / self.net.name),
       },
     )

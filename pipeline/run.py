@@ -54,8 +54,8 @@ def run(
 
   Raises:
     RunError: if a component failed or a gate stopped the run.
-    ValueError: if the configuration or the data folder cannot be used, before
-      any component runs.
+    ValueError: if the configuration, the data folder or the weights to start from
+      cannot be used, before any component runs.
   """
   nets = tuple(stage.net for stage in config.through(through))
   if not data.is_dir():
@@ -70,7 +70,10 @@ def run(
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
     from pipeline import dag, local, summary
+    from taskmix.model import starting_weights
 
+    for stage in config.through(through):
+      starting_weights.require(stage.net, stage.training)
     steps: dict[str, local.Step] = {}
 
     def ended(step: "local.Step") -> None:

@@ -25,7 +25,7 @@ from taskmix import keys, mixing
 from taskmix.mixing.audit import Audit
 from taskmix.mixing.augment import Augmentation
 from taskmix.mixing.shards import find
-from taskmix.model import devices, history, pretrained, serving
+from taskmix.model import devices, history, serving, starting_weights
 from taskmix.model.checkpoints import Checkpoints, fingerprint_of
 from taskmix.model.history import Record
 from taskmix.model.loop import Loop
@@ -81,9 +81,9 @@ def run_fn(fn_args: Any) -> None:
       transform_output, and custom_config: "net" and "training" (their JSON);
       "checkpoint_dir", a folder that outlives this execution (by default beside
       the executions' own); "code", a text that changes with the code, so that
-      new code never goes on from old checkpoints. Written: the SavedModel into
-      serving_model_dir; history.json, audit.json and tensorboard/ into
-      model_run_dir.
+      new code never goes on from old checkpoints; "start", likewise of the weights
+      that the training starts from. Written: the SavedModel into serving_model_dir;
+      history.json, audit.json and tensorboard/ into model_run_dir.
 
   Raises:
     ValueError: if a setting does not fit the net, or a split has no files.
@@ -98,7 +98,7 @@ def run_fn(fn_args: Any) -> None:
   files = split_files(fn_args.train_files, net, phase="train")
   checkpoint_dir = os.path.join(
     config.get("checkpoint_dir") or _beside(fn_args.model_run_dir),
-    fingerprint(net, training, files=files, code=config.get("code", "")),
+    fingerprint(net, training, files=files, code=config.get("code", "") + config.get("start", "")),
   )
   result = train(
     net,
@@ -284,10 +284,7 @@ class _Run:
     """Goes back to the newest whole checkpoint; the step at which to go on."""
     restored = None if self._checkpoints is None else self._checkpoints.restore()
     if restored is None:
-      if self._training.init_weights:
-        serving.load_weights(self._loop.model, self._training.init_weights)
-      else:
-        pretrained.load(self._loop.model, self._training.pretrained)
+      starting_weights.load(self._loop.model, self._training)
       return 0
     step, text = restored
     notes = json.loads(text)
