@@ -44,12 +44,17 @@ class ComponentError(RuntimeError):
 
 
 class NarratingDagRunner(local_dag_runner.LocalDagRunner):
-  """A LocalDagRunner that tells how each component ended."""
+  """A LocalDagRunner that tells when each component begins, and how it ended."""
 
-  def __init__(self, ended: Callable[[Step], None]):
-    """`ended` is called after each component that succeeded or came from the cache."""
+  def __init__(self, *, began: Callable[[str], None], ended: Callable[[Step], None]):
+    """Says what happens.
+
+    Args:
+      began: called with the id of each component before it runs.
+      ended: called after each that succeeded or came from the cache.
+    """
     super().__init__()
-    self._ended = ended
+    self._began, self._ended = began, ended
 
   def run_with_ir(
     self, pipeline: pipeline_pb2.Pipeline, run_options: pipeline_pb2.RunOptions | None = None
@@ -73,6 +78,7 @@ class NarratingDagRunner(local_dag_runner.LocalDagRunner):
       node = wrapped.pipeline_node
       name = node.node_info.id
       begin = time.monotonic()
+      self._began(name)
       work = launcher.Launcher(
         pipeline_node=node,
         mlmd_connection=store,

@@ -5,15 +5,17 @@ import dataclasses
 import datetime
 import errno
 import fcntl
+import io
 import os
 import pathlib
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from pipeline.config import Config, node_id
 from pipeline.console import quiet_terminal
 from pipeline.folders import RunFolder
+from pipeline.progress import Lines
 from pipeline.recovery import recover
 from taskmix.gates import GateError
 from taskmix.spec import Net
@@ -61,12 +63,15 @@ def run(
   if not data.is_dir():
     raise ValueError(f"no data folder {data}: give the folder of your photos with --data")
   log = folder.logs / f"{datetime.datetime.now():%Y%m%d-%H%M%S}.log"
-  with _only_run_in(folder), quiet_terminal(log, to_stderr=to_stderr) as terminal:
-    say = _printer(terminal) if narrate else _silent
+  with (
+    _only_run_in(folder),
+    quiet_terminal(log, to_stderr=to_stderr) as terminal,
+    Lines(terminal if narrate else io.StringIO()) as lines,
+  ):
     begin = time.monotonic()
-    say(f"taskmix run {config.name}: {data} -> {folder.root}   (log: {log})")
+    lines.say(f"taskmix run {config.name}: {data} -> {folder.root}   (log: {log})")
     for line in recover(folder, now=datetime.datetime.now()):
-      say(f"  {line}")
+      lines.say(f"  {line}")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
     from pipeline import dag, local, summary
@@ -79,13 +84,13 @@ def run(
     def ended(step: "local.Step") -> None:
       steps[step.component] = step
       state = "from cache" if step.cached else "done"
-      say(f"  {step.component:<28} {state:<11} {step.seconds:6.1f} s")
+      lines.ended(state, seconds=step.seconds, told=summary.counts_of(step, nets))
 
     pipeline = dag.create_pipeline(
       config, data=str(data.resolve()), folder=folder, through=through, beam_args=beam_args
     )
     try:
-      local.NarratingDagRunner(ended).run(pipeline)
+      local.NarratingDagRunner(began=lines.began, ended=ended).run(pipeline)
     except local.ComponentError as error:
       raise RunError(_explain(error), log) from error
     result = summary.summarise(nets, steps, policy=config.evaluation)
@@ -156,14 +161,3 @@ def _only_run_in(folder: RunFolder) -> Iterator[None]:
         f"another run is using {folder.root}: wait for it, or give this one its own folder with --runs"
       ) from None
     yield
-
-
-def _printer(terminal: TextIO) -> Callable[[str], None]:
-  def say(line: str) -> None:
-    print(line, file=terminal, flush=True)
-
-  return say
-
-
-def _silent(line: str) -> None:
-  del line

@@ -121,6 +121,36 @@ def summarise(
   )
 
 
+def counts_of(step: "Step", nets: Sequence[Net]) -> str:
+  """What a component left, in a few words; "" where its own progress has told, or nothing is to be told."""
+  name, _, of = step.component.partition("-")
+  net = next((net for net in nets if net.name == of), None)
+  if name in ("CropExampleGen", "HardExampleGen"):
+    return _made(step.outputs["examples"][0].uri, step)
+  if name == "StatisticsGen" and net:
+    examples = sum(_split_counts(step.outputs["statistics"][0].uri, net).values())
+    return f"{examples:,} examples{_rate(examples, step)}"
+  if name in ("Evaluator", _DETECTION):
+    blessed = os.path.exists(os.path.join(step.outputs["blessing"][0].uri, "BLESSED"))
+    return "blessed" if blessed else "not blessed"
+  return ""
+
+
+def _made(uri: str, step: "Step") -> str:
+  """Examples and photos of a conversion."""
+  from taskmix.examples.manifest import read_manifest
+
+  manifest = read_manifest(uri)
+  examples, photos = sum(manifest.counts.values()), manifest.photos
+  bad = f", {photos['quarantined']:,} quarantined" if photos["quarantined"] else ""
+  return f"{examples:,} examples of {photos['all']:,} photos{bad}{_rate(photos['all'], step, unit='photos')}"
+
+
+def _rate(done: int, step: "Step", *, unit: str = "examples") -> str:
+  """ ", 120 photos/s" of a component that ran."""
+  return "" if step.cached else f", {done / max(step.seconds, 1e-9):,.0f} {unit}/s"
+
+
 def _gate_warnings(net: Net, steps: Mapping[str, "Step"]) -> list[str]:
   """What the ExampleGate found and its policy let pass, without the names of each."""
   component = node_id("ExampleGate", net)

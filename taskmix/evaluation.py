@@ -198,6 +198,26 @@ def _threshold(bound: Bound, policy: EvaluationPolicy) -> Any:
   return threshold
 
 
+def analyse(net: Net, model: str, *, examples: str, results: str) -> None:
+  """Judges a SavedModel on raw examples by TFMA, as TFX's Evaluator does.
+
+  Args:
+    net: that the model was trained for.
+    model: folder of its SavedModel, with `transform_features`.
+    examples: pattern of TFRecord files.
+    results: folder to make; `read_metrics` and its kin read it.
+  """
+  import tensorflow_model_analysis as tfma
+
+  config = eval_config(net)
+  tfma.run_model_analysis(
+    eval_shared_model=tfma.default_eval_shared_model(model, eval_config=config),
+    eval_config=config,
+    data_location=examples,
+    output_path=results,
+  )
+
+
 def read_metrics(net: Net, path: str, *, kind: str = "") -> Metrics:
   """The metrics of an evaluation.
 

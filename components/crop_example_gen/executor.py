@@ -6,9 +6,15 @@ from absl import logging
 from tfx.dsl.components.base import base_beam_executor
 from tfx.types import artifact_utils
 
-from taskmix.examples.convert import Conversions, require_kinds, summary
+from taskmix.examples.convert import Conversions, Progress, require_kinds, summary
 from taskmix.examples.listing import data_fingerprint
+from taskmix.progress import tell
 from taskmix.spec import Conversion, Net, from_json
+
+
+def _tell(progress: Progress) -> None:
+  """Lets the run's listeners know, see taskmix.progress."""
+  tell(progress.told)
 
 
 class Executor(base_beam_executor.BaseBeamExecutor):
@@ -45,7 +51,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
       mine=self._mine(input_dict, exec_properties),
     )
     with steps:
-      with steps.problems(), self._make_beam_pipeline() as pipeline:
+      with steps.problems(), steps.progress(_tell), self._make_beam_pipeline() as pipeline:
         steps.add_to(pipeline)
       manifest = steps.finish()
     logging.info("%s", "\n".join(summary(manifest)))

@@ -1,34 +1,29 @@
 """The work of DetectionEvaluator."""
 
 import contextlib
-import dataclasses
-import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from absl import logging
 from tfx.components.evaluator import constants
 from tfx.dsl.components.base import base_executor
-from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.utils import io_utils
 
 from components.serving_check.executor import local_folder, served_model_uri
-from taskmix.faces.detection_evaluation import WIDER_SETTINGS, plots, read_val_lists
+from taskmix.faces.detection_evaluation import WIDER_SETTINGS, read_val_lists
 from taskmix.faces.detection_evaluation.held_out import HeldOut, eval_ids, held_out
 from taskmix.faces.detection_evaluation.judgement import (
   BASELINE,
   CANDIDATE,
   REFERENCE,
-  Judgement,
   judge,
   wider_truth,
 )
 from taskmix.faces.detection_evaluation.policy import DetectionPolicy
+from taskmix.faces.detection_evaluation.written import write
 from taskmix.spec import Net, from_json
-
-METRICS, WORST = "metrics.json", "worst.jpg"
 
 
 class Executor(base_executor.BaseExecutor):
@@ -63,7 +58,7 @@ class Executor(base_executor.BaseExecutor):
     with _detectors(input_dict, exec_properties["reference"]) as detectors:
       judgement = judge(detectors, held, policy, wider=_official(exec_properties["wider_lists"], held))
     evaluation = artifact_utils.get_single_instance(output_dict["evaluation"])
-    _write(evaluation.uri, judgement, held, policy)
+    write(evaluation.uri, judgement, held=held, policy=policy)
     for verdict in judgement.verdicts:
       logging.log(logging.INFO if verdict.holds else logging.WARNING, "DetectionEvaluator: %s", verdict)
     blessing = artifact_utils.get_single_instance(output_dict["blessing"])
@@ -88,22 +83,6 @@ def _official(folder: str, held: HeldOut) -> dict[str, Any]:
   if not folder:
     return {}
   return {setting: wider_truth(read_val_lists(folder, setting), held) for setting in WIDER_SETTINGS}
-
-
-def _write(folder: str, judgement: Judgement, held: HeldOut, policy: DetectionPolicy) -> None:
-  metrics: Mapping[str, Any] = {
-    "blessed": judgement.blessed,
-    "verdicts": [dataclasses.asdict(verdict) for verdict in judgement.verdicts],
-    "policy": dataclasses.asdict(policy),
-    "detectors": judgement.figures,
-  }
-  fileio.makedirs(folder)
-  io_utils.write_string_file(os.path.join(folder, METRICS), json.dumps(metrics, indent=1) + "\n")
-  pictures = plots.draw_curves(judgement.figures)
-  pictures[WORST] = plots.draw_worst(held, judgement.found, min_face=policy.min_face)
-  for name, content in pictures.items():
-    with fileio.open(os.path.join(folder, name), "wb") as file:
-      file.write(content)
 
 
 def _bless(blessing: Any, blessed: bool, input_dict: dict[str, list[Any]]) -> None:

@@ -10,7 +10,7 @@ import warnings
 
 import typer
 
-from pipeline.cli import cluster, detectors, models, project, running
+from pipeline.cli import checks, cluster, detectors, models, project, running
 from pipeline.cli.shell import BUG, INTERRUPTED, PASS_ON, REFUSED, UNUSABLE
 
 __all__ = ["BUG", "INTERRUPTED", "REFUSED", "UNUSABLE", "app", "main"]
@@ -29,16 +29,22 @@ _COMMANDS = {
   "From photos to a model": {"run": running.run, "convert": running.convert},
   "Detectors": {
     "detect": detectors.detect,
+    "evaluate": detectors.evaluate,
     "tune": detectors.tune,
     "import-weights": detectors.import_weights,
   },
-  "Projects": {"schema": project.schema},
+  "Projects": {
+    "init": project.init,
+    "doctor": checks.doctor,
+    "schema": project.schema,
+    "bench": checks.bench,
+  },
   "Kubeflow": {
     "compile-kubeflow": cluster.compile_kubeflow,
     "rehearse-kubeflow": cluster.rehearse_kubeflow,
   },
 }
-_PASSING_ON = ("run", "convert")
+_PASSING_ON = ("run", "convert", "bench")
 
 for _panel, _commands in _COMMANDS.items():
   for _name, _command in _commands.items():

@@ -1,4 +1,4 @@
-"""taskmix detect, tune, import-weights: detectors and what they find."""
+"""taskmix detect, evaluate, tune, import-weights: detectors and what they find."""
 
 import os
 import pathlib
@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.shell import REFUSED, Debug, Detector, plain_errors
+from pipeline.cli.shell import (
+  REFUSED,
+  ConfigName,
+  DataFolder,
+  Debug,
+  Detector,
+  Json,
+  Set,
+  plain_errors,
+  print_json,
+)
 
 Annotations = Annotated[str, typer.Option(help="Annotation file in it; it marks every face.")]
 Images = Annotated[str, typer.Option(help="Folder in it that the file's paths start from.")]
@@ -37,7 +47,7 @@ def detect(
       taskmix detect released/detector demo/photos --text
   """
   with plain_errors(debug=debug):
-    _fast_kernels()
+    _fast_and_quiet()
     from taskmix.faces.detect import detect_photos, write_lines, write_text
 
     write = write_lines if as_json else write_text
@@ -63,7 +73,7 @@ def tune(
       taskmix tune released/detector recall=0.9 --data demo --annotations bbx_gt.txt
   """
   with plain_errors(debug=debug):
-    _fast_kernels()
+    _fast_and_quiet()
     from taskmix.faces.detection_evaluation.held_out import annotated
     from taskmix.faces.tuning import Goal, tune_model
 
@@ -75,6 +85,53 @@ def tune(
       f"thresholds {thresholds}: recall {tuned.recall:.3f}, precision {tuned.precision:.3f}, "
       f"{tuned.seconds:.3f} s a photo"
     )
+
+
+def evaluate(
+  model: Annotated[pathlib.Path, typer.Argument(help="A SavedModel, or the folder of its versions.")],
+  data: DataFolder = None,
+  annotations: Annotated[str, typer.Option(help="Of a detector's photos: file that marks every face.")] = "",
+  images: Images = ".",
+  format: Format = "wider_face",
+  config: ConfigName = "demo",
+  settings: Set = None,
+  out: Annotated[
+    pathlib.Path | None, typer.Option(help="Folder for a detector's metrics.json, curves, worst photos.")
+  ] = None,
+  as_json: Json = False,
+  debug: Debug = False,
+) -> None:
+  """Judge a model on annotated photos, outside of a run and by the same figures.
+
+  A detector is judged on an annotation file; the model of a net on what the
+  sources of `--config` give. Bounds are the config's; where one does not hold,
+  the exit code is 1.
+
+  Examples:
+
+      taskmix evaluate runs/demo/serving/detector --data my_photos --annotations bbx_gt.txt --out judged
+
+      taskmix evaluate runs/cifar10/serving/cifar10 --config cifar10 --data cifar-10-batches-bin --json
+  """
+  with plain_errors(debug=debug):
+    _fast_and_quiet()
+    from pipeline import evaluate as evaluation
+    from pipeline.config import REPOSITORY, load_config
+
+    loaded = load_config(config, settings or ())
+    folder = data or REPOSITORY / loaded.data
+    if evaluation.is_detector(model):
+      if not annotations:
+        raise ValueError(
+          f"{model} is a detector: give the file that marks the faces, --annotations bbx_gt.txt"
+        )
+      given = {"annotations": annotations, "images": images, "format": format, "out": out}
+      figures = evaluation.detector(model, config=loaded, data=folder, **given)
+    else:
+      figures = evaluation.net(model, config=loaded, data=folder)
+    print_json(figures) if as_json else typer.echo(evaluation.text(figures))
+  if not figures["blessed"]:
+    raise SystemExit(REFUSED)
 
 
 def import_weights(
@@ -99,9 +156,10 @@ def import_weights(
       typer.echo(f"{name}: {path}")
 
 
-def _fast_kernels() -> None:
+def _fast_and_quiet() -> None:
   """Has TensorFlow, which is not loaded yet, use oneDNN's kernels: a third less time a photo.
 
   It does so by itself on processors with AVX-512 VNNI only.
   """
+  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")

@@ -84,6 +84,13 @@ def fail(error: Exception | str, *, code: int, hint: str = "", debug: bool) -> N
   raise SystemExit(code)
 
 
+def styled(line: str, part: str, colour: str) -> str:
+  """The line with its first `part` in colour, on a terminal that wants colours."""
+  if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+    return line
+  return line.replace(part, typer.style(part, fg=colour), 1)
+
+
 def print_json(value: Any) -> None:
   """Prints dataclasses, paths and what JSON has itself; NaN and infinity as null."""
   typer.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False))

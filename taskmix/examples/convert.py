@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from taskmix import progress
 from taskmix.examples import manifest, planning, storage
 from taskmix.examples.cutting import Cutter, Unit
 from taskmix.examples.listing import annotation_digest, list_units
@@ -237,6 +238,11 @@ class Progress:
   def rate(self) -> float:
     """Photos a second so far."""
     return self.done / self.seconds if self.seconds > 0 else 0.0
+
+  @property
+  def told(self) -> progress.Progress:
+    """For those who listen."""
+    return progress.Progress(self.done, self.total, "photos", self.rate)
 
   @property
   def text(self) -> str:

@@ -30,6 +30,7 @@ from taskmix.model.checkpoints import Checkpoints, fingerprint_of
 from taskmix.model.history import Record
 from taskmix.model.loop import Loop
 from taskmix.model.validation import Validation
+from taskmix.progress import Progress, tell
 from taskmix.spec import IMAGE, Column, Net, Training, from_json, split_name, to_json
 from taskmix.transform import Affine, standardization, transformed_columns
 
@@ -108,6 +109,7 @@ def run_fn(fn_args: Any) -> None:
     scaling=standardization(transform.transform_features_layer(), net),
     checkpoint_dir=checkpoint_dir,
     log_dir=os.path.join(fn_args.model_run_dir, "tensorboard"),
+    on_record=lambda record: _tell(record, training),
   )
   write_result(fn_args.model_run_dir, net, result)
   serving.export(fn_args.serving_model_dir, net, model=result.model, transform=transform)
@@ -362,6 +364,14 @@ def write_result(directory: str, net: Net, result: Result) -> None:
   for name, value in ((HISTORY, described), (AUDIT, {"runs": result.audits})):
     with tf.io.gfile.GFile(os.path.join(directory, name), "w") as file:
       file.write(json.dumps(value, indent=1))
+
+
+def _tell(record: Record, training: Training) -> None:
+  """Lets those who listen know how a training stands: losses a task, and how fast it goes."""
+  if record.phase == "train":
+    losses = {task: loss for task, loss in record.losses.items() if task != history.TOTAL}
+    examples = {"examples/s": record.steps_per_s * training.batch_size}
+    tell(Progress(record.step, training.steps, "steps", record.steps_per_s, {**losses, **examples}))
 
 
 def _beside(model_run_dir: str) -> str:

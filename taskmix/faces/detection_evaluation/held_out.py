@@ -1,6 +1,7 @@
 """The photos that a detector is judged on, and the truth about them."""
 
 import dataclasses
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent import futures
 from typing import Any
@@ -11,6 +12,7 @@ from taskmix import sources
 from taskmix.examples import photos
 from taskmix.examples.manifest import read_photos
 from taskmix.faces.detection_evaluation.matching import Faces, Found
+from taskmix.progress import Progress, tell
 from taskmix.sources.annotated import AnnotatedImage
 from taskmix.spec import Net, Source
 
@@ -130,7 +132,10 @@ def detect_all(
     return Found(answer["boxes"], answer["scores"], answer["landmarks"])
 
   def answers() -> Iterator[Found]:
+    began = time.monotonic()
     with futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-      yield from pool.map(found, ids)
+      for done, each in enumerate(pool.map(found, ids), 1):
+        tell(Progress(done, len(ids), "photos", done / max(time.monotonic() - began, 1e-9)))
+        yield each
 
   return dict(zip(ids, answers(), strict=True))

@@ -1,0 +1,178 @@
+"""The lines of a run: one a component, with its state, time, counts and rate.
+
+On a terminal the line of the component at work is drawn anew all the time; in a
+file or a pipe it is written when it is over, and every half minute while it works:
+
+    Trainer-pnet                 running       41.2 s   600 of 1,500 steps, 18,400 examples/s, 49 s left
+    Trainer-pnet                 done         101.5 s   1,500 steps, 18,390 examples/s; face 0.16
+"""
+
+import dataclasses
+import os
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TextIO
+
+from taskmix.progress import Progress, hear
+
+# Seconds between looks at the clock; between lines of a component in a file.
+_DRAW, _WRITE = 0.25, 30.0
+
+
+@dataclasses.dataclass
+class _Work:
+  """The component at work."""
+
+  name: str
+  began: float
+  written: float
+  progress: Progress | None = None
+
+
+class Lines:
+  """Prints the lines of a run; a context manager, so that a terminal is left as it was.
+
+  Args:
+    stream: to print on.
+    clock: seconds, rising.
+    live: draw on a terminal; None finds out.
+  """
+
+  def __init__(
+    self, stream: TextIO, *, clock: Callable[[], float] = time.monotonic, live: bool | None = None
+  ):
+    self._stream, self._clock = stream, clock
+    self._live = _is_terminal(stream) if live is None else live
+    self._work: _Work | None = None
+    self._lock = threading.RLock()
+    self._over = threading.Event()
+    self._thread = threading.Thread(target=self._watch, daemon=True)
+    self._hearing = hear(self._heard)
+
+  def __enter__(self) -> "Lines":
+    self._hearing.__enter__()
+    self._thread.start()
+    return self
+
+  def __exit__(
+    self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+  ) -> None:
+    self._over.set()
+    self._hearing.__exit__(kind, error, trace)
+    with self._lock:
+      if self._work is not None:
+        self.ended("stopped" if isinstance(error, KeyboardInterrupt) else "failed")
+
+  def say(self, line: str) -> None:
+    """Prints a line of its own."""
+    with self._lock:
+      self._wipe()
+      print(line, file=self._stream, flush=True)
+
+  def began(self, name: str) -> None:
+    """A component starts."""
+    with self._lock:
+      self._work = _Work(name, self._clock(), self._clock())
+      self._draw()
+
+  def ended(self, state: str, *, seconds: float | None = None, told: str = "") -> None:
+    """The component at work is over.
+
+    Args:
+      state: "done", "from cache", "failed", "stopped".
+      seconds: that it took; None takes the clock's.
+      told: counts; by default those of its last progress.
+    """
+    with self._lock:
+      work, self._work = self._work, None
+      if work is None:
+        return
+      seconds = self._clock() - work.began if seconds is None else seconds
+      if not told and work.progress and state != "from cache":
+        told = text(work.progress, over=state == "done")
+      self.say(_line(work.name, state, seconds, told))
+
+  def _heard(self, progress: Progress) -> None:
+    with self._lock:
+      if self._work is not None:
+        self._work.progress = progress
+
+  def _watch(self) -> None:
+    while not self._over.wait(_DRAW):
+      self.look()
+
+  def look(self) -> None:
+    """Draws the line at work anew, or writes it where half a minute has passed."""
+    with self._lock:
+      if self._work is None:
+        return
+      if self._live:
+        self._draw()
+      elif self._clock() - self._work.written >= _WRITE:
+        self._work.written = self._clock()
+        print(self._running(), file=self._stream, flush=True)
+
+  def _running(self) -> str:
+    assert self._work
+    told = text(self._work.progress) if self._work.progress else ""
+    return _line(self._work.name, "running", self._clock() - self._work.began, told)
+
+  def _draw(self) -> None:
+    if self._live:
+      line = self._running()[: _width(self._stream) - 1]
+      print(f"\r\x1b[2K{line}", end="", file=self._stream, flush=True)
+
+  def _wipe(self) -> None:
+    if self._live:
+      print("\r\x1b[2K", end="", file=self._stream)
+
+
+def text(progress: Progress, *, over: bool = False) -> str:
+  """Counts, rate, time left, figures.
+
+  >>> text(Progress(600, 1500, "steps", rate=10.0, figures={"face": 0.2134}))
+  '600 of 1,500 steps, 10.0 steps/s, 1 min 30 s left; face 0.2134'
+  """
+  whole = over or not progress.total
+  parts = [
+    f"{progress.done:,} {progress.unit}"
+    if whole
+    else f"{progress.done:,} of {progress.total:,} {progress.unit}"
+  ]
+  figures = dict(progress.figures)
+  examples = figures.pop("examples/s", 0.0)
+  if examples:
+    parts.append(f"{examples:,.0f} examples/s")
+  elif progress.rate:
+    parts.append(f"{progress.rate:,.1f} {progress.unit}/s")
+  if not over and progress.seconds_left is not None:
+    parts.append(f"{duration(progress.seconds_left)} left")
+  told = " ".join(f"{name} {value:.4f}" for name, value in figures.items())
+  return ", ".join(parts) + (f"; {told}" if told else "")
+
+
+def duration(seconds: float) -> str:
+  """In words: "49 s", "2 min 5 s", "3 h 20 min"."""
+  whole = round(seconds)
+  if whole < 60:
+    return f"{whole} s"
+  if whole < 3600:
+    return f"{whole // 60} min {whole % 60} s"
+  return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _line(name: str, state: str, seconds: float, told: str) -> str:
+  return f"  {name:<28} {state:<11} {seconds:6.1f} s   {told}".rstrip()
+
+
+def _is_terminal(stream: TextIO) -> bool:
+  return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _width(stream: TextIO) -> int:
+  try:
+    return os.get_terminal_size(stream.fileno()).columns or 80
+  except (OSError, ValueError):
+    return 80
