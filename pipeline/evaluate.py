@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.config import Config
-from taskmix.spec import Net, Phases
+from taskmix.spec import Net, Phases, split_name
 
 
 def is_detector(model: pathlib.Path) -> bool:
