@@ -49,7 +49,7 @@ class Loop:
     self.net = net
     self.names = (*(task.name for task in net.tasks), TOTAL)
     self.expand: Callable[[Any], Any] = lambda batch: batch
-    self._compute = compute
+    self._compute, self._batch_size = compute, training.batch_size
     keras.utils.set_random_seed(training.seed)
     with compute.strategy.scope():
       self.model = build(net, precision=compute.precision)
@@ -67,9 +67,15 @@ class Loop:
     return float(self.optimizer.learning_rate)
 
   def iterate(self, dataset: tf.data.Dataset) -> Any:
-    """An iterator over it, its batches sliced over the replicas."""
-    if self._compute.strategy is not tf.distribute.get_strategy():
-      dataset = self._compute.strategy.experimental_distribute_dataset(dataset)
+    """An iterator over it, its batches sliced over this process's replicas."""
+    compute = self._compute
+    if compute.worker.count > 1:
+      # The batches are this worker's slices already: TensorFlow is to shard nothing.
+      here = compute.replicas // compute.worker.count
+      pieces = dataset if here == 1 else dataset.rebatch(self._batch_size // compute.replicas)
+      dataset = compute.strategy.distribute_datasets_from_function(lambda _: pieces)
+    elif compute.strategy is not tf.distribute.get_strategy():
+      dataset = compute.strategy.experimental_distribute_dataset(dataset)
     return iter(dataset)
 
   def _advance(self, iterator: Any, steps: tf.Tensor, frozen: bool = False) -> tf.Tensor:

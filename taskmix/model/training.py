@@ -93,6 +93,8 @@ def run_fn(fn_args: Any) -> None:
   """
   import tensorflow_transform as tft
 
+  # First of all: several workers must find each other before TensorFlow runs anything.
+  worker, _ = devices.cluster()
   config = fn_args.custom_config
   net, training = Net.from_json(config["net"]), from_json(Training, config["training"])
   transform = tft.TFTransformOutput(fn_args.transform_output)
@@ -111,6 +113,8 @@ def run_fn(fn_args: Any) -> None:
     log_dir=os.path.join(fn_args.model_run_dir, "tensorboard"),
     on_record=lambda record: _tell(record, training),
   )
+  if worker.index:
+    return  # The chief writes.
   write_result(fn_args.model_run_dir, net, result)
   serving.export(fn_args.serving_model_dir, net, model=result.model, transform=transform)
   # Only now: until the model is written, a killed run would have to start again.
@@ -139,6 +143,7 @@ def train(
       kinds without files: not evaluated.
     scaling: task -> what Transform learnt; for augmentations that move labels.
     checkpoint_dir: of this very training; goes on from what is there. "" keeps none.
+      Several workers must all see it; the chief writes.
     log_dir: for TensorBoard; "" writes nothing.
     on_devices: see `devices.choose`.
     on_record: called with every record as it is made.
@@ -171,7 +176,7 @@ class _Run:
     if checkpoint_dir:
       keep = training.keep_checkpoints
       self._checkpoints = Checkpoints(checkpoint_dir, self._loop.variables, keep=keep)
-    self._board = history.TensorBoard(log_dir) if log_dir else None
+    self._board = history.TensorBoard(log_dir) if log_dir and compute.is_chief else None
     self._on_record = on_record
     self._records: list[Record] = []
     self._earlier_audits: list[dict] = []
@@ -207,6 +212,7 @@ class _Run:
       seed=training.seed,
       start_step=start,
       steps=training.steps - start,
+      worker=self._compute.worker,
       engine=training.engine,
       memory_budget_mib=training.memory_budget_mib,
       augment=augment,
@@ -274,7 +280,7 @@ class _Run:
   def _save(self, step: int, validation: Validation | None) -> None:
     if validation is not None:
       self._keep(validation.record(step))
-    if self._checkpoints is not None:
+    if self._checkpoints is not None and self._compute.is_chief:
       notes = {"records": history.to_json(self._records), "audits": self._audits(step)}
       self._checkpoints.save(step, notes=json.dumps(notes))
 

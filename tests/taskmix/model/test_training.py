@@ -1,7 +1,9 @@
+import contextlib
 import dataclasses
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import types
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from taskmix.model import training
+from taskmix.model import devices, training
 from taskmix.model.checkpoints import Checkpoints
 from taskmix.nets.mtcnn import PNET
 from taskmix.spec import Training, to_json
@@ -150,6 +152,85 @@ def test_two_devices_train_to_the_weights_of_one(files, unbroken, tmp_path):
   saved = np.load(tmp_path / "out.npz")
   for name, weight in zip(saved.files, unbroken.model.get_weights(), strict=True):
     np.testing.assert_allclose(saved[name], weight, atol=1e-3)
+
+
+# One of several processes that TF_CONFIG makes a cluster.
+_WORKER = """
+import json, sys
+import numpy as np
+from taskmix.model import training
+from taskmix.nets.mtcnn import PNET
+from taskmix.spec import Training, from_json
+
+out, settings, files, checkpoints = sys.argv[1:]
+result = training.train(
+  PNET, from_json(Training, settings), files=json.loads(files), checkpoint_dir=checkpoints
+)
+np.savez(out, *result.model.get_weights())
+print(result.compute)
+"""
+
+
+def _free_ports(count: int) -> list[int]:
+  with contextlib.ExitStack() as stack:
+    sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+    return [each.getsockname()[1] for each in sockets]
+
+
+def test_two_workers_train_to_the_weights_of_one(files, unbroken, tmp_path):
+  hosts = [f"127.0.0.1:{port}" for port in _free_ports(2)]
+  workers = []
+  for index, role in enumerate(("chief", "worker")):
+    config = {"cluster": {"chief": hosts[:1], "worker": hosts[1:]}, "task": {"type": role, "index": 0}}
+    arguments = (
+      str(tmp_path / f"{index}.npz"),
+      to_json(SETTINGS),
+      json.dumps(files),
+      str(tmp_path / "shared"),
+    )
+    workers.append(
+      subprocess.Popen(
+        [sys.executable, "-c", _WORKER, *arguments],
+        env={**os.environ, "TF_CONFIG": json.dumps(config)},
+        stdout=subprocess.PIPE,
+        text=True,
+      )
+    )
+  for index, worker in enumerate(workers):
+    told, _ = worker.communicate(timeout=300)
+    assert worker.returncode == 0
+    assert f"worker {index} of 2, 2 devices in all" in told
+    saved = np.load(tmp_path / f"{index}.npz")
+    for name, weight in zip(saved.files, unbroken.model.get_weights(), strict=True):
+      np.testing.assert_allclose(saved[name], weight, atol=1e-3)
+  assert list((tmp_path / "shared").glob("step-30.index"))
+
+
+@pytest.mark.parametrize(
+  ("text", "worker"),
+  [
+    ("", (0, 1)),
+    ('{"cluster": {}}', (0, 1)),
+    ('{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}', (1, 2)),
+    ('{"cluster": {"chief": ["a:1"], "worker": ["b:1"]}, "task": {"type": "worker", "index": 0}}', (1, 2)),
+  ],
+)
+def test_tf_config_gives_each_process_its_place(text, worker):
+  found = devices._worker_of(text)
+  assert (found.index, found.count) == worker
+
+
+@pytest.mark.parametrize(
+  "text",
+  [
+    "{",
+    '{"cluster": {"worker": ["a:1"]}}',
+    '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}',
+  ],
+)
+def test_a_tf_config_that_cannot_be_understood_is_told(text):
+  with pytest.raises(ValueError, match="TF_CONFIG cannot be understood"):
+    devices._worker_of(text)
 
 
 def test_a_batch_that_does_not_divide_over_the_devices_is_refused(files):
