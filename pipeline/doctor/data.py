@@ -180,9 +180,10 @@ def _cut(
   """Kind -> examples in all, told from some; the bad photos with reasons; whether all were cut."""
   some = _spread(images, _CUT)
   with tempfile.TemporaryDirectory(prefix="taskmix-doctor-") as folder:
-    path = pathlib.Path(folder, "unit.photos")
-    path.write_bytes(pickle.dumps(some))
-    report = read_report(Cutter(net, conversion, folder)(Unit("unit", str(path), source.name, 0, len(some))))
+    path = pathlib.Path(folder, "photos")
+    size = path.write_bytes(pickle.dumps(some))
+    unit = Unit("unit", str(path), (0, size), source.name, 0, len(some))
+    report = read_report(Cutter(net, conversion, folder)(unit))
   made: collections.Counter[str] = collections.Counter()
   for run in report.runs:
     made[run.kind] += run.examples
