@@ -5,7 +5,8 @@
 DIR holds train/ and test/, with photos named cat.*.jpg and dog.*.jpg (Kaggle Dogs vs
 Cats); for a folder a class, take `by=folder`. The weights are read from
 weights/mobilenet_v2_96.weights.h5 below the folder in which the command is started;
-where the file is missing, the run ends with the way to get it.
+where the file is missing, the run ends at once with the way to get it.
+docs/benchmarks/cats_dogs.md has what it comes to.
 
 One folder without a test set: give a single source no phase, and the net
 `phases=Phases(eval_share=0.2, stratified=True)`.
