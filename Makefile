@@ -62,6 +62,12 @@ lint: $(READY) ## style and types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/pyright --warnings
 
+.PHONY: docs
+docs: $(READY) ## the documentation as a site, in build/site; a broken link fails
+	@$(BIN)/python docs/build_pages.py build
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict -f build/mkdocs.yml
+	@echo "wrote build/site/index.html"
+
 .PHONY: format
 format: $(READY) ## rewrite the code in the house style
 	@$(BIN)/ruff check --fix .
@@ -69,7 +75,7 @@ format: $(READY) ## rewrite the code in the house style
 
 .PHONY: lock
 lock: $(READY) ## choose the versions in requirements.lock anew
-	@$(BIN)/uv pip compile --quiet --upgrade setup.py --extra dev -o requirements.lock \
+	@$(BIN)/uv pip compile --quiet --upgrade setup.py --extra dev --extra docs -o requirements.lock \
 	  --no-emit-index-url --no-emit-find-links
 	@for gpu in "" gpu; do $(BIN)/uv pip compile --quiet setup.py $${gpu:+--extra $$gpu} \
 	  -o kubeflow/requirements$${gpu:+-$$gpu}.lock -c requirements.lock --no-annotate \

@@ -50,6 +50,8 @@ EXTRAS = {
   "gpu": ["tensorflow[and-cuda]==2.16.2"],
   # For s3:// paths.
   "s3": ["boto3"],
+  # For `make docs`; mkdocstrings 1.0 fails with pymdown-extensions 12.
+  "docs": ["mkdocs-material", "mkdocstrings[python]", "pymdown-extensions<11"],
   "dev": [
     "boto3",
     "flask",
