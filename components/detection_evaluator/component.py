@@ -43,7 +43,8 @@ class DetectionEvaluator(base_component.BaseComponent):
   from the net's sources. AP counts photos of sources with every face marked
   (those that give negatives); landmark errors come from all that have points.
 
-  `evaluation` holds `metrics.json`, a PNG for each curve, and `worst.jpg`. The
+  `evaluation` holds `metrics.json`, `detections.json` (what became of each
+  detection), a PNG for each curve, and `worst.jpg`. The
   blessing is TFX's: its Pusher reads it.
   """
 

@@ -90,6 +90,9 @@ def test_the_released_detector_is_blessed_as_tfx_reads_it(detector, examples, de
   assert mine["landmarks"]["faces"] > 3 and mine["landmarks"]["mean_error"] < 0.1
   names = {path.name for path in folder.iterdir()}
   assert names >= {"precision_recall.png", "recall_by_size.png", "roc.png", "landmark_error.png", "worst.jpg"}
+  rows = json.loads((folder / "detections.json").read_text())
+  hits = sum(each["outcome"] == "hit" for row in rows for each in row["found"])
+  assert hits == mine["operating_point"]["hits"]
 
 
 def test_a_detector_below_its_bounds_is_not_blessed(detector, examples, demo, tmp_path):
