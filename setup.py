@@ -48,6 +48,8 @@ EXTRAS = {
   # The released weights, for `taskmix import-weights`.
   "import": ["mtcnn==1.0.0", "lz4==4.4.5"],
   "gpu": ["tensorflow[and-cuda]==2.16.2"],
+  # For `taskmix report --mlflow`; the client alone, without the server.
+  "mlflow": ["mlflow-skinny>=3,<4"],
   # For s3:// paths.
   "s3": ["boto3"],
   # For `make docs`; mkdocstrings 1.0 fails with pymdown-extensions 12.
@@ -58,6 +60,7 @@ EXTRAS = {
     "flask-cors",
     "gcp-storage-emulator",
     "hypothesis",
+    "mlflow-skinny>=3,<4",
     "moto[s3]",
     "pycocotools",
     "pyright[nodejs]",
@@ -65,6 +68,7 @@ EXTRAS = {
     "pytest-timeout",
     "pytest-xdist",
     "ruff",
+    "websocket-client",
     "wheel",
   ],
 }
@@ -78,7 +82,7 @@ setuptools.setup(
   license="Apache-2.0",
   python_requires=">=3.10,<3.11",
   packages=setuptools.find_packages(include=["taskmix*", "components*", "pipeline*"]),
-  package_data={"taskmix": ["py.typed"]},
+  package_data={"taskmix": ["py.typed"], "taskmix.report": ["templates/*"]},
   install_requires=INSTALL,
   extras_require=EXTRAS,
   entry_points={"console_scripts": ["taskmix=pipeline.cli:main"]},

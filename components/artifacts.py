@@ -8,3 +8,9 @@ class GateReport(Artifact):
 
   # The Kubeflow compiler takes a name with one dot for an import path.
   TYPE_NAME = "components.GateReport"
+
+
+class RunReport(Artifact):
+  """What a run came to: `report.html`, and `facts.json` behind it."""
+
+  TYPE_NAME = "components.RunReport"

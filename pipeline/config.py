@@ -21,6 +21,7 @@ from taskmix.faces.mining import Mining
 from taskmix.fields import dataclasses_below, field_names, nearest
 from taskmix.gates import GatePolicy
 from taskmix.gates.policy import require_columns
+from taskmix.report.card import CardNotes
 from taskmix.serving.policy import ServingPolicy
 from taskmix.spec import Conversion, Net, Training
 
@@ -79,6 +80,8 @@ class Config:
       data folder; "" for none.
     serving: what the ServingCheck asks, and its budgets.
     keep_versions: pushed versions that stay.
+    card: what the model card says that no artifact knows: what the model is for,
+      and the licence of its data.
     data: the default data folder, relative to the repository; `--data` wins.
     schemas: folder of the nets' curated schemas; "" is the repository's schemas/.
   """
@@ -97,6 +100,7 @@ class Config:
   wider_lists: str = ""
   serving: ServingPolicy = ServingPolicy()
   keep_versions: int = 5
+  card: CardNotes = CardNotes()
   data: str = "demo"
   schemas: str = ""
 

@@ -36,6 +36,7 @@ from components.example_gate.component import ExampleGate
 from components.hard_example_gen.component import HardExampleGen
 from components.model_gate.component import ModelGate
 from components.model_pusher.component import ModelPusher
+from components.report_gen.component import ReportGen
 from components.serving_check.component import ServingCheck
 from pipeline.config import Config, node_id, schema_path
 from pipeline.folders import DETECTOR, RunFolder
@@ -43,6 +44,7 @@ from taskmix import evaluation, keys
 from taskmix.examples.listing import sample_photos
 from taskmix.faces.cascade import Options
 from taskmix.model import starting_weights
+from taskmix.report.material import Plan
 from taskmix.sources.files import join
 from taskmix.spec import Net, Training, split_name, to_json
 
@@ -74,6 +76,7 @@ def create_pipeline(
   through: str = "",
   beam_args: Sequence[str] = (),
   history: MetadataHistory | None = None,
+  journal: str = "",
 ) -> tfx_pipeline.Pipeline:
   """The whole run of `config`, from annotated photos to a pushed SavedModel.
 
@@ -85,6 +88,7 @@ def create_pipeline(
       runs everything.
     beam_args: of every Beam component, see `pipeline.runners`.
     history: how steps learn what was blessed before; None asks ML Metadata.
+    journal: file in which the runner tells the report of this run; "" for none.
 
   Raises:
     ValueError: if the data folder or a net's schema is not there.
@@ -95,10 +99,21 @@ def create_pipeline(
   stages = config.through(through)
   for stage in stages:
     trained.append(_Stage(config, stage.net, stage.training, data, folder, history).add_to(nodes, trained))
+  plan = Plan(config.name, dataclasses.asdict(config), nets=len(stages), data_root=data)
+  last: dict[str, BaseChannel] = {}
   if len(config.stages) == 1:
-    nodes += _push_net(config, trained[0], folder)
-  elif len(stages) == len(config.stages):
-    nodes += _push_detector(config, trained, data, folder, history)
+    nodes += _push_net(config, trained[0], folder, plan, last)
+  elif plan.whole:
+    nodes += _push_detector(config, trained, data, folder, history, plan, last)
+  nodes.append(
+    ReportGen(
+      [stage.made for stage in trained],
+      plan=dataclasses.replace(plan, dag=tuple((node.id, _waits_for(node)) for node in nodes)),
+      **last,
+      journal=journal,
+      latest=str(folder.report),
+    )
+  )
   return tfx_pipeline.Pipeline(
     pipeline_name=config.name,
     pipeline_root=str(folder.artifacts),
@@ -114,11 +129,16 @@ class _Trained:
   """A stage's channels that others read; `passed` is its last gate."""
 
   net: Net
-  examples: BaseChannel
-  model: BaseChannel
-  blessing: BaseChannel
-  evaluation: BaseChannel
+  made: dict[str, BaseChannel]
   passed: BaseNode | None
+
+  @property
+  def examples(self) -> BaseChannel:
+    return self.made["examples"]
+
+  @property
+  def model(self) -> BaseChannel:
+    return self.made["model"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,7 +178,8 @@ class _Stage:
     )
     transform = add(self._transform(examples, schema))
     transform.add_upstream_node(gate)
-    model = add(self._trainer(transform, schema)).outputs["model"]
+    training = add(self._trainer(transform, schema)).outputs
+    model = training["model"]
     trainer = node_id("Trainer", net)
     baseline = add(self.history.model(model, producer=trainer))
     evaluator = add(
@@ -176,7 +197,17 @@ class _Stage:
       add(memory)
     # A net on its own has the ModelPusher for a gate.
     passed = add(ModelGate(blessing, judged, net=net)) if len(config.stages) > 1 else None
-    return _Trained(net, examples, model, blessing, judged, passed)
+    made = {
+      "examples": examples,
+      "statistics": statistics,
+      "anomalies": anomalies,
+      "gate_report": gate.outputs["report"],
+      "model": model,
+      "model_run": training["model_run"],
+      "evaluation": judged,
+      "blessing": blessing,
+    }
+    return _Trained(net, made, passed)
 
   def _example_gen(self, before: Sequence[_Trained]) -> BaseNode:
     config = self.config
@@ -228,28 +259,39 @@ class _Stage:
     return {"net": self.net.to_json(), "code": code_fingerprint(self.net)}
 
 
-def _push_net(config: Config, trained: _Trained, folder: RunFolder) -> list[BaseNode]:
-  """The check and the push of a net on its own."""
+def _push_net(
+  config: Config, trained: _Trained, folder: RunFolder, plan: Plan, last: dict[str, BaseChannel]
+) -> list[BaseNode]:
+  """The check and the push of a net on its own; `last` takes their outputs for the report."""
   net = trained.net
   serving = ServingCheck(trained.model, trained.examples, name=net.name, policy=config.serving)
   pusher = ModelPusher(
     trained.model,
     name=net.name,
     push_directory=str(folder.serving / net.name),
-    model_blessing=trained.blessing,
+    model_blessing=trained.made["blessing"],
     infra_blessing=serving.outputs["blessing"],
-    evaluation=trained.evaluation,
+    evaluation=trained.made["evaluation"],
     net=net,
     lineage={"config": config.name},
     keep=config.keep_versions,
+    stages=[trained.made],
+    plan=plan,
   )
+  last |= {"serving": serving.outputs["blessing"], "pushed": pusher.outputs["pushed_model"]}
   return [serving, pusher]
 
 
 def _push_detector(
-  config: Config, trained: Sequence[_Trained], data: str, folder: RunFolder, history: MetadataHistory
+  config: Config,
+  trained: Sequence[_Trained],
+  data: str,
+  folder: RunFolder,
+  history: MetadataHistory,
+  plan: Plan,
+  last: dict[str, BaseChannel],
 ) -> list[BaseNode]:
-  """The assembly, the check and the push of a cascade."""
+  """The assembly, the check and the push of a cascade; `last` takes their outputs for the report."""
   assembler = CascadeAssembler(
     [stage.model for stage in trained],
     code=code_fingerprint(config.nets[0]),
@@ -287,8 +329,16 @@ def _push_detector(
     evaluation=evaluator.outputs["evaluation"],
     lineage={"config": config.name},
     keep=config.keep_versions,
+    stages=[stage.made for stage in trained],
+    plan=plan,
   )
   memory = history.remember(detector, producer=assembler.id, blessing=evaluator.outputs["blessing"])
+  last |= {
+    "detector": detector,
+    "detection": evaluator.outputs["evaluation"],
+    "serving": serving.outputs["blessing"],
+    "pushed": pusher.outputs["pushed_model"],
+  }
   return [assembler, baseline, evaluator, *memory, serving, pusher]
 
 
@@ -297,6 +347,12 @@ def _after_gates(node: BaseNode, stages: Sequence[_Trained]) -> None:
   for stage in stages:
     assert stage.passed
     node.add_upstream_node(stage.passed)
+
+
+def _waits_for(node: BaseNode) -> tuple[str, ...]:
+  """Ids of the nodes whose outputs, or whose end, it needs."""
+  given = {each for channel in node.inputs.values() for each in channel.get_data_dependent_node_ids()}
+  return tuple(sorted({*given, *(before.id for before in node.upstream_nodes)} - {node.id}))
 
 
 def _last_blessed_statistics(net: Net) -> Resolver:
@@ -331,10 +387,12 @@ def _schema(config: Config, net: Net) -> pathlib.Path:
 def code_fingerprint(net: Net) -> str:
   """A hash of the code that Transform and Trainer run, so that edited code never meets a stale cache.
 
-  It covers every module of taskmix and the module of the net's backbone.
+  It covers every module of taskmix but those of the report, which only looks on, and
+  the module of the net's backbone.
   """
   package = pathlib.Path(taskmix.__file__).parent
+  modules = {path for path in package.rglob("*.py") if package / "report" not in path.parents}
   backbone = importlib.import_module(net.backbone.partition(":")[0]).__file__
-  files = sorted({*package.rglob("*.py"), *([pathlib.Path(backbone)] if backbone else [])})
+  files = sorted({*modules, *([pathlib.Path(backbone)] if backbone else [])})
   contents = (hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest() for path in files)
   return f"{keys.stable_hash(*contents):016x}"

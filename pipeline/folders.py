@@ -42,6 +42,16 @@ class RunFolder:
     return self.root / "pictures"
 
   @property
+  def report(self) -> pathlib.Path:
+    """The report of the last run; those of all lie in artifacts/ReportGen."""
+    return self.root / "report.html"
+
+  @property
+  def journals(self) -> pathlib.Path:
+    """A file a run: its components, their times, what ended it."""
+    return self.root / "journals"
+
+  @property
   def logs(self) -> pathlib.Path:
     """What TFX, Beam and TensorFlow had to say."""
     return self.root / "logs"

@@ -44,17 +44,30 @@ class ComponentError(RuntimeError):
 
 
 class NarratingDagRunner(local_dag_runner.LocalDagRunner):
-  """A LocalDagRunner that tells when each component begins, and how it ended."""
+  """A LocalDagRunner that tells when each component begins and how it ended, and reports whatever happens."""
 
-  def __init__(self, *, began: Callable[[str], None], ended: Callable[[Step], None]):
+  def __init__(
+    self,
+    *,
+    began: Callable[[str], None],
+    ended: Callable[[Step], None],
+    failed: Callable[["ComponentError"], None] = lambda error: None,
+    report: str = "",
+    unreported: Callable[[Exception], None] = lambda error: None,
+  ):
     """Says what happens.
 
     Args:
       began: called with the id of each component before it runs.
       ended: called after each that succeeded or came from the cache.
+      failed: called before the report, with what ends the run.
+      report: id of the component that runs though another failed, and whose own
+        failure fails no run; "" for none.
+      unreported: called with why the report could not be written.
     """
     super().__init__()
-    self._began, self._ended = began, ended
+    self._began, self._ended, self._failed = began, ended, failed
+    self._report, self._unreported = report, unreported
 
   def run_with_ir(
     self, pipeline: pipeline_pb2.Pipeline, run_options: pipeline_pb2.RunOptions | None = None
@@ -74,8 +87,8 @@ class NarratingDagRunner(local_dag_runner.LocalDagRunner):
     connection = deployment.metadata_connection_config
     store = metadata.Metadata(getattr(connection, connection.WhichOneof("connection_config")))
     examples: list[str] = []
-    for wrapped in pipeline.nodes:
-      node = wrapped.pipeline_node
+
+    def run(node: pipeline_pb2.PipelineNode) -> Step:
       name = node.node_info.id
       begin = time.monotonic()
       self._began(name)
@@ -88,14 +101,35 @@ class NarratingDagRunner(local_dag_runner.LocalDagRunner):
         custom_driver_spec=runner_utils.extract_custom_driver_spec(deployment, name),
       )
       try:
-        for folder in examples:
+        for folder in examples if name != self._report else ():
           _require_whole(folder)
         execution = work.launch()
       except Exception as error:
         raise ComponentError(name) from error
       cached, outputs = _result(store, execution.execution_id if execution else None)
-      examples += [each.uri for artifacts in outputs.values() for each in artifacts if _is_conversion(each)]
-      self._ended(Step(name, time.monotonic() - begin, cached, outputs))
+      return Step(name, time.monotonic() - begin, cached, outputs)
+
+    nodes = {wrapped.pipeline_node.node_info.id: wrapped.pipeline_node for wrapped in pipeline.nodes}
+    report = nodes.pop(self._report, None)
+    try:
+      for node in nodes.values():
+        step = run(node)
+        examples += [each.uri for made in step.outputs.values() for each in made if _is_conversion(each)]
+        self._ended(step)
+    except ComponentError as error:
+      self._failed(error)
+      self._write_report(report, run)
+      raise
+    self._write_report(report, run)
+
+  def _write_report(
+    self, node: pipeline_pb2.PipelineNode | None, run: Callable[[pipeline_pb2.PipelineNode], Step]
+  ) -> None:
+    try:
+      if node is not None:
+        self._ended(run(node))
+    except ComponentError as error:
+      self._unreported(error)
 
 
 def _is_conversion(artifact: Artifact) -> bool:

@@ -8,6 +8,8 @@ import fcntl
 import io
 import os
 import pathlib
+import shlex
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -15,14 +17,20 @@ from typing import TYPE_CHECKING
 from pipeline.config import Config, node_id
 from pipeline.console import quiet_terminal
 from pipeline.folders import RunFolder
+from pipeline.journal import JournalFile
 from pipeline.progress import Lines
 from pipeline.recovery import recover
 from taskmix.gates import GateError
+from taskmix.report.material import Failure, Journal
 from taskmix.spec import Net
 
 if TYPE_CHECKING:
   from pipeline import local
   from pipeline.summary import Summary
+
+
+# The component that runs last, and though another failed.
+REPORT_GEN = "ReportGen"
 
 
 class RunError(Exception):
@@ -80,23 +88,55 @@ def run(
     for stage in config.through(through):
       starting_weights.require(stage.net, stage.training)
     steps: dict[str, local.Step] = {}
+    journal = JournalFile(
+      folder.journals / f"{log.stem}.json",
+      Journal(
+        run=log.stem,
+        started=datetime.datetime.now().isoformat(timespec="seconds"),
+        command=shlex.join(["taskmix", *sys.argv[1:]]),
+        data=str(data.resolve()),
+        log=str(log),
+      ),
+    )
 
     def ended(step: "local.Step") -> None:
       steps[step.component] = step
+      journal.ended(step.component, cached=step.cached, seconds=step.seconds)
       state = "from cache" if step.cached else "done"
       lines.ended(state, seconds=step.seconds, told=summary.counts_of(step, nets))
 
     pipeline = dag.create_pipeline(
-      config, data=str(data.resolve()), folder=folder, through=through, beam_args=beam_args
+      config,
+      data=str(data.resolve()),
+      folder=folder,
+      through=through,
+      beam_args=beam_args,
+      journal=str(journal.path),
+    )
+
+    def failed(error: local.ComponentError) -> None:
+      lines.ended("failed")
+      # On a full disk the error that is told is the component's.
+      with contextlib.suppress(OSError):
+        journal.failed(_failure(error))
+
+    def unreported(error: Exception) -> None:
+      lines.ended("failed")
+      lines.say(f"  The report could not be written: {_explain(error)}")
+
+    runner = local.NarratingDagRunner(
+      began=lines.began, ended=ended, failed=failed, report=REPORT_GEN, unreported=unreported
     )
     try:
-      local.NarratingDagRunner(began=lines.began, ended=ended).run(pipeline)
+      runner.run(pipeline)
     except local.ComponentError as error:
-      raise RunError(_explain(error), log) from error
+      told = f"\nReport: {folder.report}" if REPORT_GEN in steps else ""
+      raise RunError(f"{_explain(error)}{told}", log) from error
     result = summary.summarise(nets, steps, policy=config.evaluation)
     if result.whole and result.blessed and len(nets) > 1:
       result = dataclasses.replace(result, picture=_draw(nets[0], result, steps, data, folder))
-    return dataclasses.replace(result, seconds=time.monotonic() - begin, log=str(log))
+    report = str(folder.report) if REPORT_GEN in steps else ""
+    return dataclasses.replace(result, seconds=time.monotonic() - begin, log=str(log), report=report)
 
 
 def _draw(
@@ -112,17 +152,30 @@ def _draw(
   return str(picture)
 
 
-def _explain(error: Exception) -> str:
-  """The cause in a user's words: a gate's findings or the first line that a component raised."""
+def _failure(error: "local.ComponentError") -> Failure:
+  """What the report says of it."""
+  cause = _cause(error)
+  by_gate = isinstance(cause, GateError)
+  return Failure(error.component, _explain(error), by_gate, cause.where if by_gate else "")
+
+
+def _cause(error: Exception) -> BaseException | None:
+  """The gate's own error, or the first that was raised."""
   cause = error.__cause__
   seen: set[int] = set()
   while cause is not None and id(cause) not in seen:
     seen.add(id(cause))
-    if isinstance(cause, GateError):
-      return str(cause)
-    if cause.__cause__ is None:
+    if isinstance(cause, GateError) or cause.__cause__ is None:
       break
     cause = cause.__cause__
+  return cause
+
+
+def _explain(error: Exception) -> str:
+  """The cause in a user's words: a gate's findings or the first line that a component raised."""
+  cause = _cause(error)
+  if isinstance(cause, GateError):
+    return str(cause)
   return "\n".join(filter(None, (f"{error}: {cause or ''}", remedy(cause))))
 
 

@@ -54,6 +54,7 @@ class Summary:
     picture: held-out photos with what the pushed detector found, "" for none.
     seconds: of the run.
     log: the file with everything that the libraries said.
+    report: the page that shows all of this, "" for none.
   """
 
   nets: tuple[NetSummary, ...]
@@ -67,6 +68,7 @@ class Summary:
   picture: str = ""
   seconds: float = 0.0
   log: str = ""
+  report: str = ""
 
 
 def summarise(
@@ -248,6 +250,8 @@ def text(summary: Summary) -> str:
   lines += [f"Warning: {warning}" for warning in summary.warnings]
   minutes, seconds = divmod(round(summary.seconds), 60)
   took = f"Took {minutes} min {seconds} s.   Log: {summary.log}"
+  if summary.report:
+    took = f"Report:  {summary.report}\n{took}"
   if not summary.blessed:
     # Last, so that it stands where a person looks, and where a CI log is cut.
     reasons = [f"  {reason}" for reason in summary.reasons]

@@ -229,14 +229,15 @@ def read_metrics(net: Net, path: str, *, kind: str = "") -> Metrics:
   return read_slices(net, path).get((KIND, kind) if kind else OVERALL, _none(net))
 
 
-def read_slices(net: Net, path: str) -> dict[tuple[str, str], Metrics]:
+def read_slices(net: Net, path: str, *, baseline: bool = False) -> dict[tuple[str, str], Metrics]:
   """The metrics of an evaluation, slice by slice: OVERALL, then kinds, then those of columns.
 
   Args:
     net: that was evaluated.
     path: the folder of the ModelEvaluation artifact.
+    baseline: those of the last blessed model; {} where it was compared with none.
   """
-  return _read(net, path, baseline=False)
+  return _read(net, path, baseline=baseline)
 
 
 def read_baseline(net: Net, path: str) -> Metrics | None:

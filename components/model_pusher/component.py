@@ -1,14 +1,19 @@
 """ModelPusher: versions that appear whole, carry their record, and can be rolled back."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tfx.dsl.components.base import base_component, executor_spec
 from tfx.types import channel_utils, component_spec, standard_artifacts
 from tfx.types.channel import BaseChannel
 
+from components import stage_channels
 from components.model_pusher import executor
-from taskmix.spec import Net
+from taskmix.report.material import Plan
+from taskmix.spec import Net, to_json
+
+# Of every net, what the model card tells of.
+_CARDED = ("examples", "evaluation")
 
 
 class ModelPusherSpec(component_spec.ComponentSpec):
@@ -20,8 +25,10 @@ class ModelPusherSpec(component_spec.ComponentSpec):
     "keep": component_spec.ExecutionParameter(type=int),
     "net": component_spec.ExecutionParameter(type=str),
     "lineage": component_spec.ExecutionParameter(type=str),
+    "plan": component_spec.ExecutionParameter(type=str),
   }
   INPUTS = {
+    **stage_channels.parameters(_CARDED),
     "model": component_spec.ChannelParameter(type=standard_artifacts.Model),
     "model_blessing": component_spec.ChannelParameter(type=standard_artifacts.ModelBlessing, optional=True),
     "infra_blessing": component_spec.ChannelParameter(type=standard_artifacts.InfraBlessing, optional=True),
@@ -35,7 +42,7 @@ class ModelPusher(base_component.BaseComponent):
 
   TFX's Pusher copies file by file into the folder that a server watches; this
   one writes aside and renames, keeps the last versions, and records in each
-  what blessed it, its metrics and its lineage. See taskmix.serving.versions.
+  what blessed it, its metrics and its lineage, with a model card. See taskmix.serving.versions.
   """
 
   SPEC_CLASS = ModelPusherSpec
@@ -53,6 +60,8 @@ class ModelPusher(base_component.BaseComponent):
     net: Net | None = None,
     lineage: Mapping[str, str] | None = None,
     keep: int = 5,
+    stages: Sequence[stage_channels.Stage] = (),
+    plan: Plan | None = None,
   ):
     """Wires the push.
 
@@ -68,6 +77,8 @@ class ModelPusher(base_component.BaseComponent):
       lineage: more to record, such as the config's name; part of the cache's
         key, so nothing that changes from run to run.
       keep: versions that stay.
+      stages: "examples" and "evaluation" of each net, for the model card.
+      plan: what is run, for the model card; None writes none.
 
     Raises:
       ValueError: if `keep` is below 1.
@@ -85,6 +96,8 @@ class ModelPusher(base_component.BaseComponent):
         keep=keep,
         net=net.to_json() if net else "",
         lineage=json.dumps(dict(lineage or {}), sort_keys=True),
+        plan=to_json(plan) if plan else "",
+        **stage_channels.channels(stages, _CARDED),
         pushed_model=channel_utils.as_channel([standard_artifacts.PushedModel()]),
       )
     )

@@ -12,9 +12,11 @@ from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.utils import io_utils, path_utils
 
+from components import stage_channels
 from components.serving_check.executor import local_folder, served_model_uri
+from taskmix.report.material import Places, Plan
 from taskmix.serving import object_store, versions
-from taskmix.spec import Net
+from taskmix.spec import Net, from_json
 
 
 class Executor(base_executor.BaseExecutor):
@@ -30,12 +32,14 @@ class Executor(base_executor.BaseExecutor):
 
     Args:
       input_dict: "model": Model; optional "model_blessing": ModelBlessing,
-        "infra_blessing": InfraBlessing, "evaluation": ModelEvaluation.
+        "infra_blessing": InfraBlessing, "evaluation": ModelEvaluation, and of
+        each net "examples_N" and "evaluation_N".
       output_dict: "pushed_model": PushedModel, whose custom properties become
         those of TFX's Pusher: `pushed`, `pushed_destination`, `pushed_version`.
         Its folder holds the version's record.
       exec_properties: "name", "push_directory": str; "keep": int; "net": Net as
-        JSON or ""; "lineage": JSON object.
+        JSON or ""; "lineage": JSON object; "plan": Plan as JSON, or "" for no
+        model card.
 
     Raises:
       PublishError: if the push directory cannot be written.
@@ -56,7 +60,8 @@ class Executor(base_executor.BaseExecutor):
     base = exec_properties["push_directory"]
     publish = object_store.publish if "://" in base else versions.publish
     with local_folder(_model_uri(input_dict)) as model:
-      version = publish(model, base, record=record, keep=int(exec_properties["keep"]))
+      card = _card(input_dict, exec_properties.get("plan") or "", str(model))
+      version = publish(model, base, record=record, card=card, keep=int(exec_properties["keep"]))
     fileio.makedirs(pushed.uri)
     note = version.record or record
     io_utils.write_string_file(os.path.join(pushed.uri, versions.RECORD.name), note.to_json())
@@ -73,6 +78,24 @@ def _blessings(input_dict: dict[str, list[Any]]) -> dict[str, bool]:
   if "infra_blessing" in input_dict:
     verdicts["ServingCheck"] = any(map(model_utils.is_infra_validated, input_dict["infra_blessing"]))
   return verdicts
+
+
+def _card(input_dict: dict[str, list[Any]], plan_json: str, model: str) -> str:
+  """The model card, in Markdown; "" without a plan."""
+  from taskmix.report.gather import gather_card
+
+  if not plan_json:
+    return ""
+  plan = from_json(Plan, plan_json)
+  cascade = len(plan.config["stages"]) > 1
+  detection = artifact_utils.get_single_uri(input_dict["evaluation"]) if cascade else ""
+  places = Places(
+    stage_channels.places(input_dict, plan.nets), detector=model if cascade else "", detection=detection
+  )
+  card, problems = gather_card(plan, places)
+  for problem in problems:
+    logging.warning("ModelPusher: of the model card, %s", problem)
+  return card
 
 
 def _model_uri(input_dict: dict[str, list[Any]]) -> str:

@@ -12,6 +12,7 @@ import dataclasses
 from pipeline.config import Config, Stage
 from pipeline.configs.faces import SOURCES
 from taskmix.nets.mtcnn import ONET, PNET, RNET
+from taskmix.report.card import CardNotes
 from taskmix.serving.policy import ServingPolicy
 from taskmix.spec import Conversion, CropRecipe, Net, Phases, Training
 
@@ -45,6 +46,18 @@ CONFIG = Config(
     _stage(ONET, batch_size=112, steps=600),
   ),
   conversion=Conversion(shards=2),
+  card=CardNotes(
+    intended_use="To show what taskmix does, on a laptop, in minutes. Fit for no other use.",
+    out_of_scope="Anything that people depend on. It finds faces and identifies nobody.",
+    data_licence=(
+      "MIT, CC0, CC-BY-4.0, CC-BY-2.0 and public domain, photo by photo in demo/LICENSES.tsv; boxes and "
+      "points were made by a released detector and corrected by eye"
+    ),
+    limits=(
+      "46 photos with faces are far too few for a detector: skins, ages, poses and lights that are rare "
+      "among them are missed more often.",
+    ),
+  ),
   # Of whole photos, so fewer and slower than of crops.
   serving=ServingPolicy(large_batch=8, answer_seconds=5.0),
 )

@@ -82,7 +82,15 @@ class Evidence:
 
 
 class GateError(ValueError):
-  """A gate stopped the run; the message is its findings, fit to be shown alone."""
+  """A gate stopped the run; the message is its findings, fit to be shown alone.
+
+  Attributes:
+    where: folder of the gate's report; "" where it has none.
+  """
+
+  def __init__(self, message: str, *, where: str = ""):
+    super().__init__(message)
+    self.where = where
 
 
 def raise_on_stop(gate: str, findings: Iterable[Finding], where: str) -> None:
@@ -99,7 +107,8 @@ def raise_on_stop(gate: str, findings: Iterable[Finding], where: str) -> None:
     raise GateError(
       f"{gate} stopped the run: {len(stops)} finding{'s' * (len(stops) > 1)}\n{lines}\n"
       f"  Mend the data, or the schema if the data is right; to let a type of finding pass, name it "
-      f"in the config's GatePolicy. The full report: {where}"
+      f"in the config's GatePolicy. The full report: {where}",
+      where=where,
     )
 
 

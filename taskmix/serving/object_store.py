@@ -10,7 +10,7 @@ import os
 import pathlib
 
 from taskmix.serving import versions
-from taskmix.serving.versions import RECORD, PublishError, Record, Version
+from taskmix.serving.versions import CARD, RECORD, PublishError, Record, Version
 
 _LAST = "saved_model.pb"
 
@@ -20,6 +20,7 @@ def publish(
   base: str,
   *,
   record: Record,
+  card: str = "",
   keep: int = 5,
   now: datetime.datetime | None = None,
 ) -> Version:
@@ -30,7 +31,7 @@ def publish(
   Args:
     model: folder of a SavedModel on this machine.
     base: any file system that TensorFlow knows.
-    record, keep, now: as for `versions.publish`.
+    record, card, keep, now: as for `versions.publish`.
 
   Raises:
     PublishError: if the model is none, or the store refuses.
@@ -53,7 +54,7 @@ def publish(
       pushed_at=now.astimezone(datetime.timezone.utc).isoformat(timespec="seconds"),
     )
     target = f"{base.rstrip('/')}/{number}"
-    size = _upload(source, target, record)
+    size = _upload(source, target, record, card)
     for old in sorted([*numbers, number])[:-keep]:
       gone = f"{base.rstrip('/')}/{old}"
       if tf.io.gfile.exists(f"{gone}/{_LAST}"):
@@ -75,7 +76,7 @@ def _numbers(base: str) -> list[int]:
   return [int(name) for name in names if name.isdecimal()]
 
 
-def _upload(source: pathlib.Path, target: str, record: Record) -> int:
+def _upload(source: pathlib.Path, target: str, record: Record, card: str) -> int:
   """Copies the files, `saved_model.pb` last; returns their bytes."""
   import tensorflow as tf
 
@@ -83,6 +84,8 @@ def _upload(source: pathlib.Path, target: str, record: Record) -> int:
   for path in sorted(files, key=lambda path: (path == source / _LAST, path)):
     if path == source / _LAST:
       _write(f"{target}/{RECORD}", record.to_json().encode())
+      if card:
+        _write(f"{target}/{CARD}", card.encode())
     name = f"{target}/{path.relative_to(source).as_posix()}"
     tf.io.gfile.makedirs(name.rpartition("/")[0])
     tf.io.gfile.copy(str(path), name, overwrite=True)

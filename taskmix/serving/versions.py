@@ -23,6 +23,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 
 RECORD = pathlib.PurePosixPath("assets.extra/taskmix.json")
+CARD = pathlib.PurePosixPath("assets.extra/model_card.md")
 
 _ASIDE = ".taskmix-"
 _LOCK = ".taskmix.lock"
@@ -116,18 +117,20 @@ def publish(
   base: str | os.PathLike,
   *,
   record: Record,
+  card: str = "",
   keep: int = 5,
   now: datetime.datetime | None = None,
 ) -> Version:
   """Makes `model` the newest version of `base`, in one step for whoever watches it.
 
   If the newest version holds the very same files already, it is returned as it
-  is: a push that was killed after its rename can be repeated.
+  is, with the new card: a push that was killed after its rename can be repeated.
 
   Args:
     model: folder of a SavedModel.
     base: folder of the versions; made if it is not there.
     record: kept inside the version; its digest and time are filled in.
+    card: the model card, in Markdown, kept beside the record; "" keeps none.
     keep: versions that stay, this one included; older ones are removed after it
       is served.
     now: the time that names the version, in seconds since 1970.
@@ -145,8 +148,9 @@ def publish(
   with _publishing(folder, source):
     newest = max(_numbers(folder), default=0)
     if newest and _same_model(_version(folder, newest, True), record):
+      _write_card(folder / str(newest), card)
       return _version(folder, newest, True)
-    return _place(source, folder, record=record, keep=keep, now=now)
+    return _place(source, folder, record=record, keep=keep, now=now, card=card)
 
 
 def rollback(
@@ -186,12 +190,12 @@ def rollback(
 
 
 def digest(model: str | os.PathLike) -> str:
-  """A hash of a SavedModel's files, their names and contents, without our record."""
+  """A hash of a SavedModel's files, their names and contents, without what we put beside them."""
   folder = pathlib.Path(model)
   total = hashlib.blake2b(digest_size=16)
   for path in _files(folder):
     name = path.relative_to(folder).as_posix()
-    if name == RECORD.as_posix():
+    if name in (RECORD.as_posix(), CARD.as_posix()):
       continue
     one = hashlib.blake2b(digest_size=16)
     with path.open("rb") as file:
@@ -307,6 +311,7 @@ def _place(
   record: Record,
   keep: int | None,
   now: datetime.datetime | None,
+  card: str = "",
 ) -> Version:
   """Writes the version aside, renames it into sight, and removes the oldest."""
   now = now or datetime.datetime.now(datetime.timezone.utc)
@@ -315,7 +320,7 @@ def _place(
     record, pushed_at=now.astimezone(datetime.timezone.utc).isoformat(timespec="seconds")
   )
   aside = folder / f"{_ASIDE}{number}"
-  _copy_durably(source, aside, record)
+  _copy_durably(source, aside, record, card)
   if digest(aside) != (record.digest or digest(source)):
     _clear_aside(folder)
     raise PublishError(
@@ -332,8 +337,19 @@ def _place(
   return _version(folder, number, True)
 
 
-def _copy_durably(source: pathlib.Path, target: pathlib.Path, record: Record) -> None:
-  """Copies a model and its record, and returns when the disk has them."""
+def _write_card(version: pathlib.Path, card: str) -> None:
+  """Puts the card into a version that is there already; a reader sees the old one or the new."""
+  path = version / CARD
+  if not card or (path.is_file() and path.read_text() == card):
+    return
+  path.parent.mkdir(parents=True, exist_ok=True)
+  partial = path.with_suffix(".partial")
+  partial.write_text(card)
+  os.replace(partial, path)
+
+
+def _copy_durably(source: pathlib.Path, target: pathlib.Path, record: Record, card: str) -> None:
+  """Copies a model, its record and its card, and returns when the disk has them."""
   for path in _files(source):
     copy = target / path.relative_to(source)
     copy.parent.mkdir(parents=True, exist_ok=True)
@@ -341,12 +357,14 @@ def _copy_durably(source: pathlib.Path, target: pathlib.Path, record: Record) ->
       shutil.copyfileobj(read, write, _CHUNK)
       write.flush()
       os.fsync(write.fileno())
-  note = target / RECORD
-  note.parent.mkdir(parents=True, exist_ok=True)
-  with note.open("w") as write:
-    write.write(record.to_json())
-    write.flush()
-    os.fsync(write.fileno())
+  for name, text in ((RECORD, record.to_json()), (CARD, card)):
+    if text:
+      note = target / name
+      note.parent.mkdir(parents=True, exist_ok=True)
+      with note.open("w") as write:
+        write.write(text)
+        write.flush()
+        os.fsync(write.fileno())
   for folder, _, _ in os.walk(target):
     _sync(pathlib.Path(folder))
 

@@ -20,9 +20,13 @@ def test_a_cascade_ends_with_a_detector_its_picture_and_its_lineage(handful, wri
   done = first.ran
   assert done.index("ModelGate-pnet") < done.index("HardExampleGen-rnet") < done.index("Trainer-rnet")
   assert done.index("ModelGate-rnet") < done.index("HardExampleGen-onet") < done.index("Trainer-onet")
-  assert done[-1] == "ModelPusher"
+  assert done[-2:] == ["ModelPusher", "ReportGen"]
 
   folder = tmp_path / "runs" / "handful"
+  assert f"Report:  {folder / 'report.html'}" in first.stdout
+  html = (folder / "report.html").read_text()
+  assert "Pushed</h2>" in html and "cannot be shown" not in html
+  assert 'id="detector"' in html and len(html) < 5_000_000
   (version,) = [path for path in (folder / "serving" / "detector").iterdir() if path.name.isdigit()]
   assert str(version) in first.stdout
   picture = cv2.imread(str(folder / "pictures" / f"{version.name}.png"))
@@ -36,7 +40,13 @@ def test_a_cascade_ends_with_a_detector_its_picture_and_its_lineage(handful, wri
   assert part.code == 0, part
   assert "part of the run: nothing is pushed" in part.stdout
   assert part.cached[-1] == "ModelGate-rnet"
-  assert [node for node in part.ran if "blessed" not in node] == []
+  assert [node for node in part.ran if "blessed" not in node] == ["ReportGen"]
+  html = (folder / "report.html").read_text()
+  assert "Blessed, and not pushed</h2>" in html and "Trainer-pnet: from cache" in html
+  runs = sorted((folder / "artifacts" / "ReportGen" / "report").iterdir(), key=lambda each: int(each.name))
+  compared = taskmix("report", "--compare", *runs)
+  assert compared.code == 0, compared
+  assert "verdict  Pushed  Blessed, and not pushed" in compared.stdout
 
 
 def _check_lineage(taskmix, model: pathlib.Path, wanted: set[str]) -> None:
@@ -65,4 +75,8 @@ def test_a_net_that_is_not_blessed_stops_what_is_built_on_it(handful, write_conf
   assert "Evaluator-pnet did not bless the net pnet" in done.stderr
   assert "must be at least 1e+06" in done.stderr
   assert "HardExampleGen-rnet" not in done.stdout
+  report = tmp_path / "runs" / "handful" / "report.html"
+  assert f"Report: {report}" in done.stderr
+  html = report.read_text()
+  assert "Stopped by ModelGate-pnet</h2>" in html and "must be at least 1e+06" in html
   assert not (tmp_path / "runs" / "handful" / "serving").exists()

@@ -44,6 +44,9 @@ def test_a_run_ends_with_a_pushed_model_and_comes_from_the_cache_the_next_time(
   folder = tmp_path / "runs" / "handful" / "serving" / "pnet"
   (version,) = [path for path in folder.iterdir() if path.name.isdigit()]
   assert str(version) in second.stdout
+  html = (tmp_path / "runs" / "handful" / "report.html").read_text()
+  assert "Pushed</h2>" in html and "Trainer-pnet: from cache" in html and "cannot be shown" not in html
+  assert "# Model card: handful" in (version / "assets.extra" / "model_card.md").read_text()
   _check_pushed(version, tmp_path)
 
 

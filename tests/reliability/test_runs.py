@@ -11,6 +11,7 @@ import re
 import shutil
 import sqlite3
 
+import markupsafe
 import pytest
 
 from taskmix.gates import Limit
@@ -133,6 +134,8 @@ def test_after_good_and_better_a_worse_model_is_refused_and_the_last_lines_say_w
   worse = world.run(training=WORSE)
   assert worse.code == 1, worse
   *_, reason, place = worse.stdout.splitlines()
+  html = (world.run_folder / "report.html").read_text()
+  assert "Not blessed, so not pushed</h2>" in html and reason.strip() in markupsafe.Markup(html).unescape()
   number = r"(\d\.\d{4})"
   told = re.fullmatch(
     rf"  Evaluator-pnet: face accuracy is {number}, the last blessed model's {number}: "
@@ -158,15 +161,17 @@ def test_a_policy_turns_that_gate_into_a_warning_and_the_end_of_the_run_says_so(
 def test_the_data_gate_and_the_serving_check_end_a_run_with_number_bound_and_place(world):
   skewed = world.run(gate={"skew": (Limit("face_size", 1e-6),)})
   assert skewed.code == 1, skewed
-  first, finding, *_, place, log = skewed.stderr.strip().splitlines()
+  first, finding, *_, place, report, log = skewed.stderr.strip().splitlines()
   assert first.startswith("taskmix: ExampleGate stopped the run: ")
   assert re.search(r"split eval-\w+, feature face_size: SKEW: .* is 0\.\d+ .*threshold 1e-06", finding)
   assert os.path.isfile(os.path.join(place.partition("The full report: ")[2], "report.json"))
   assert log.startswith("Log: ")
+  html = pathlib.Path(report.removeprefix("Report: ")).read_text()
+  assert "Stopped by ExampleGate-pnet</h2>" in html and "SKEW" in html
 
   hungry = world.run(training=WORSE, evaluation=("worsening",), serving={"memory_mib": 10})
   assert hungry.code == 1, hungry
-  first, finding, place, log = hungry.stderr.strip().splitlines()
+  first, finding, place, _, log = hungry.stderr.strip().splitlines()
   assert first.startswith("taskmix: ServingCheck stopped the run: ")
   assert re.fullmatch(r"  memory_mib \(loopback\): \S+ MiB, and the budget is 10 MiB", finding)
   assert os.path.isdir(place.partition("The model: ")[2])

@@ -1,0 +1,1 @@
+"""Writes the run report, whatever became of the run."""
