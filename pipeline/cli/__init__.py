@@ -10,7 +10,7 @@ import warnings
 
 import typer
 
-from pipeline.cli import checks, cluster, detectors, models, project, running
+from pipeline.cli import checks, cluster, detectors, models, project, reports, running
 from pipeline.cli.shell import BUG, INTERRUPTED, PASS_ON, REFUSED, UNUSABLE
 
 __all__ = ["BUG", "INTERRUPTED", "REFUSED", "UNUSABLE", "app", "main"]
@@ -26,7 +26,11 @@ versions = typer.Typer(no_args_is_help=True, help="The versions of a pushed mode
 
 # In the order of the help: panel -> name -> function.
 _COMMANDS = {
-  "From photos to a model": {"run": running.run, "convert": running.convert},
+  "From photos to a model": {
+    "run": running.run,
+    "report": reports.report,
+    "convert": running.convert,
+  },
   "Detectors": {
     "detect": detectors.detect,
     "evaluate": detectors.evaluate,
