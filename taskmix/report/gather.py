@@ -272,7 +272,8 @@ def _lineage(places: Places, nets: Sequence[facts.Net], notes: Notes) -> Iterato
   for net in nets[:1]:
     for source, known in (net.photos.sources if net.photos else {}).items():
       annotations = known.get("annotations_sha256", "")
-      yield facts.Origin(f"source {source}", f"sha256 {annotations}", f"{known.get('photos', '?')} photos")
+      digest = f"annotations, sha256 {annotations}" if annotations else "no annotation file"
+      yield facts.Origin(f"source {source}", digest, f"{known.get('photos', '?')} photos")
     if net.photos:
       yield facts.Origin("photos", f"sha256 {net.photos.fingerprint}", "ids, phases and pixels of all photos")
 

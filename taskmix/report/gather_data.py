@@ -15,8 +15,8 @@ from taskmix.sources.annotated import AnnotatedImage
 from taskmix.sources.files import join, open_binary
 from taskmix.spec import IMAGE, IMAGE_ID, KIND, Net, split_name
 
-# Crops of a kind, quarantined photos, and photos that are listed by name.
-CROPS, GALLERY, LISTED = 10, 12, 20_000
+# Crops of a kind, quarantined photos, findings with a picture, and photos that are listed by name.
+CROPS, GALLERY, SHEETS, LISTED = 10, 12, 6, 20_000
 
 # Pixels of a crop's tile, of a quarantined photo, of a finding's sheet.
 _TILE, _THUMBNAIL, _SHEET = 144, 240, 900
@@ -187,14 +187,15 @@ def _read_proto(folder: str, split: str, name: str, proto_class: Any) -> Any:
 
 
 def read_findings(folder: str) -> tuple[facts.Finding, ...]:
-  """What the ExampleGate saw, each with its picture."""
+  """What the ExampleGate saw, the first with their pictures: the page stays small."""
   found = findings.read_report(join(folder, "report.json"))
-  return tuple(_finding(each, folder) for each in found)
+  pictured = [each for each in found if each.picture][:SHEETS]
+  return tuple(_finding(each, folder, pictured=each in pictured) for each in found)
 
 
-def _finding(found: findings.Finding, folder: str) -> facts.Finding:
+def _finding(found: findings.Finding, folder: str, *, pictured: bool) -> facts.Finding:
   picture = None
-  if found.picture:
+  if pictured:
     # Beside the report, wherever that has been moved to.
     path = join(folder, os.path.basename(found.picture))
     with open_binary(path) as file:

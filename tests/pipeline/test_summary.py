@@ -33,6 +33,8 @@ def test_a_good_run_shows_counts_metrics_bounds_and_where_the_model_is():
   assert "Blessed" in lines
   assert "saved_model_cli show --dir /runs/demo/serving/pnet/17" in lines
   assert "Took 2 min 5 s" in lines
+  reported = summary.text(dataclasses.replace(GOOD, report="/runs/demo/report.html"))
+  assert "Report:  /runs/demo/report.html" in reported
 
 
 def test_a_refused_run_ends_with_the_gate_the_number_its_bound_and_where_to_look():

@@ -47,6 +47,19 @@ def test_a_version_is_the_model_under_a_number_with_its_record(tmp_path):
   assert shown.record.metrics == {"face": {"accuracy": 0.9}}
 
 
+def test_the_card_lies_in_the_version_and_a_new_one_takes_its_place(tmp_path):
+  model, base = _model(tmp_path / "m"), tmp_path / "base"
+  first = versions.publish(model, base, record=BLESSED, card="# one", now=_at(100))
+  path = pathlib.Path(first.path, versions.CARD)
+  assert path.read_text() == "# one"
+  assert versions.digest(first.path) == versions.digest(model)
+  assert versions.publish(model, base, record=BLESSED, card="# two", now=_at(200)).number == 100
+  assert path.read_text() == "# two"
+  versions.publish(_model(tmp_path / "other", "two"), base, record=BLESSED, card="# three", now=_at(300))
+  back = versions.rollback(base, now=_at(400))
+  assert pathlib.Path(back.path, versions.CARD).read_text() == "# two"
+
+
 def test_two_pushes_in_one_second_get_two_numbers(tmp_path):
   base = tmp_path / "base"
   for index, text in enumerate(("one", "two")):
