@@ -8,6 +8,11 @@ weights/mobilenet_v2_96.weights.h5 below the folder in which the command is star
 where the file is missing, the run ends at once with the way to get it.
 docs/benchmarks/cats_dogs.md has what it comes to.
 
+Time: 7 minutes for 140 photos on two busy cores, 4 of them the training. Memory:
+some 3 GiB.
+Expect: 92.5 % of 40 test photos, after training on 100, from a backbone that had seen
+dogs (docs/benchmarks/cats_dogs.md); below 70 % nothing is pushed.
+
 One folder without a test set: give a single source no phase, and the net
 `phases=Phases(eval_share=0.2, stratified=True)`.
 """

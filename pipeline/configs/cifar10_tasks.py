@@ -4,6 +4,10 @@
 
 The multi-task example without faces: see taskmix/nets/cifar10_tasks.py. Mirroring
 would make a quarter turn of three quarters, and brightness leaves grey grey.
+
+Time: 6 to 9 minutes on two cores; memory: some 3 GiB. Expect: with 400 of the 1,500 steps, from
+2,034 images, class 46.2 %, turn (of four) 46.5 %, tone 93.4 %; its bounds are 20, 30 and
+75 %.
 """
 
 import dataclasses

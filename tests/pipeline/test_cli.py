@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -9,7 +10,7 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from pipeline import cli
+from pipeline import benches, cli
 
 
 def test_help_imports_nothing_heavy():
@@ -158,3 +159,28 @@ def test_an_unknown_field_is_an_unusable_argument():
   result = CliRunner().invoke(cli.app, ["run", "--set", "train.stepz=7", "--print-config"])
   assert result.exit_code == cli.UNUSABLE
   assert "did you mean steps?" in result.output
+
+
+def test_benchmarks_are_listed_and_need_the_source_tree(tmp_path, monkeypatch):
+  listed = CliRunner().invoke(cli.app, ["bench"])
+  assert {line.split()[0] for line in listed.output.splitlines()} == set(benches.BENCHES)
+  slip = CliRunner().invoke(cli.app, ["bench", "convrt"])
+  assert (slip.exit_code, "did you mean convert?" in slip.output) == (cli.UNUSABLE, True)
+  monkeypatch.setattr(benches, "REPOSITORY", tmp_path)
+  elsewhere = CliRunner().invoke(cli.app, ["bench", "convert"])
+  assert elsewhere.exit_code == cli.UNUSABLE
+  assert "make bench-convert" in elsewhere.output
+
+
+def test_every_benchmark_of_the_makefile_has_its_name():
+  makefile = (benches.REPOSITORY / "Makefile").read_text()
+  assert {f"bench-{name}" for name in benches.BENCHES} == set(re.findall(r"^(bench-\w+):", makefile, re.M))
+  for name in benches.BENCHES:
+    assert benches.command(name)[1:] == ["-m", f"benchmarks.{benches.BENCHES[name][0]}"]
+
+
+def test_a_detector_is_judged_on_a_list_alone(tmp_path):
+  (tmp_path / "saved_model.pb").write_bytes(b"")
+  result = CliRunner().invoke(cli.app, ["evaluate", str(tmp_path)])
+  assert result.exit_code == cli.UNUSABLE
+  assert "--annotations" in result.output
