@@ -1,5 +1,7 @@
 """TFMA, told by the Net alone, gives the numbers that hand calculation gives."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -65,6 +67,8 @@ def analysed(tmp_path_factory):
       models[mended] = _export(folder / f"model{len(models)}", mended)
     return models[mended]
 
+  # Several tests look at one result, and each takes seconds.
+  @functools.cache
   def analyse(net: Net, policy: EvaluationPolicy | None = None, *, baseline: float | None = None) -> str:
     import tensorflow_model_analysis as tfma
 
