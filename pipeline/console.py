@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 import sys
+import tempfile
 from collections.abc import Iterator
 from typing import TextIO
 
@@ -35,3 +36,27 @@ def quiet_terminal(log: pathlib.Path, *, to_stderr: bool = False) -> Iterator[Te
       for copy, descriptor in ((stdout, 1), (stderr, 2)):
         os.dup2(copy, descriptor)
         os.close(copy)
+
+
+@contextlib.contextmanager
+def quiet_libraries() -> Iterator[None]:
+  """Keeps what libraries, C++ ones included, write to stderr in a temporary file.
+
+  The file goes when all goes well; else its path is printed, after what failed.
+  """
+  handle, path = tempfile.mkstemp(prefix="taskmix-", suffix=".log")
+  sys.stderr.flush()
+  stderr = os.dup(2)
+  os.dup2(handle, 2)
+  os.close(handle)
+  failed = True
+  try:
+    yield
+    failed = False
+  finally:
+    os.dup2(stderr, 2)
+    os.close(stderr)
+    if failed and os.path.getsize(path):
+      print(f"What the libraries said: {path}", file=sys.stderr)
+    else:
+      os.remove(path)

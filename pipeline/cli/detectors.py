@@ -18,6 +18,7 @@ from pipeline.cli.shell import (
   plain_errors,
   print_json,
 )
+from pipeline.console import quiet_libraries
 
 Annotations = Annotated[str, typer.Option(help="Annotation file in it; it marks every face.")]
 Images = Annotated[str, typer.Option(help="Folder in it that the file's paths start from.")]
@@ -46,8 +47,8 @@ def detect(
 
       taskmix detect released/detector demo/photos --text
   """
-  with plain_errors(debug=debug):
-    _fast_and_quiet()
+  with plain_errors(debug=debug), quiet_libraries():
+    _fast_kernels()
     from taskmix.faces.detect import detect_photos, write_lines, write_text
 
     write = write_lines if as_json else write_text
@@ -72,8 +73,8 @@ def tune(
 
       taskmix tune released/detector recall=0.9 --data demo --annotations bbx_gt.txt
   """
-  with plain_errors(debug=debug):
-    _fast_and_quiet()
+  with plain_errors(debug=debug), quiet_libraries():
+    _fast_kernels()
     from taskmix.faces.detection_evaluation.held_out import annotated
     from taskmix.faces.tuning import Goal, tune_model
 
@@ -113,8 +114,8 @@ def evaluate(
 
       taskmix evaluate runs/cifar10/serving/cifar10 --config cifar10 --data cifar-10-batches-bin --json
   """
-  with plain_errors(debug=debug):
-    _fast_and_quiet()
+  with plain_errors(debug=debug), quiet_libraries():
+    _fast_kernels()
     from pipeline import evaluate as evaluation
     from pipeline.config import REPOSITORY, load_config
 
@@ -156,10 +157,9 @@ def import_weights(
       typer.echo(f"{name}: {path}")
 
 
-def _fast_and_quiet() -> None:
+def _fast_kernels() -> None:
   """Has TensorFlow, which is not loaded yet, use oneDNN's kernels: a third less time a photo.
 
   It does so by itself on processors with AVX-512 VNNI only.
   """
-  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
