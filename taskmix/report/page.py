@@ -321,7 +321,7 @@ def audit_words(audit: facts.Audit) -> str:
 def number(value: float | None) -> str:
   if value is None:
     return NONE
-  if float(value).is_integer() and abs(value) >= 1:
+  if float(value).is_integer():
     return f"{value:,.0f}"
   return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
 

@@ -102,6 +102,13 @@ def test_durations_are_in_a_persons_units(value, words):
   assert page.seconds(value) == words
 
 
+@pytest.mark.parametrize(
+  ("value", "words"), [(None, page.NONE), (0, "0"), (1851, "1,851"), (0.8583, "0.858"), (12.34, "12.3")]
+)
+def test_numbers_are_as_long_as_they_tell_something(value, words):
+  assert page.number(value) == words
+
+
 def test_markdown_of_a_card_becomes_headings_tables_and_lists():
   html = markdown.to_html("# Card\n\n| a | b |\n| --- | --- |\n| 1 | <2> |\n\n- one\n- two\n")
   assert html.startswith("<h3>Card</h3>")
