@@ -134,11 +134,12 @@ def build_environment(cache: pathlib.Path, *, say: Callable[[str], None] = print
   name = hashlib.blake2b(lock.read_bytes(), digest_size=8).hexdigest()
   home = cache / f"image-{name}"
   python = home / "bin" / "python"
-  if not (home / ".ready").exists():
+  # A link to an interpreter that has gone is as good as none.
+  if not ((home / ".ready").exists() and python.exists()):
     say(f"Installing {LOCK} into {home}")
     shutil.rmtree(home, ignore_errors=True)
-    base = getattr(sys, "_base_executable", sys.executable)
-    _command([base, "-m", "venv", "--without-pip", str(home)])
+    # Not this environment's own interpreter, which goes with it.
+    _command([os.path.realpath(sys.executable), "-m", "venv", "--without-pip", str(home)])
     _uv(python, "-r", str(lock))
     (home / ".ready").touch()
   sources = home / "sources"

@@ -105,8 +105,11 @@ class Conversions:
       storage.make_folder(folder)
     try:
       self._units = list(list_units(self.net, data_root=self.data_root, folder=self._folder("units")))
-    except BaseException:
+    except BaseException as error:
       storage.remove_tree(self.work)
+      if isinstance(error, OSError) and error.filename is None:
+        # A write that fails names no file.
+        raise OSError(error.errno, os.strerror(error.errno or 0), self.output) from error
       raise
     return self
 

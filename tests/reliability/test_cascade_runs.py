@@ -87,7 +87,9 @@ def add_to(self, nodes, before):
   gate = add(ModelGate(blessing, evaluation, net=self.net))
   # As by the Trainer between them.
   gate.add_upstream_node(generator)
-  return dag._Trained(self.net, generator.outputs["examples"], model, blessing, evaluation, gate)
+  made = {"model": model, "evaluation": evaluation, "blessing": blessing}
+  made["examples"] = generator.outputs["examples"]
+  return dag._Trained(self.net, made, gate)
 
 
 dag._Stage.add_to = add_to
