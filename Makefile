@@ -49,7 +49,7 @@ test: $(READY) ## the whole test suite, but for what starts engines of its own
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not engines" $(ARGS)
 
 .PHONY: test-engines
-test-engines: $(READY) ## conversions on a job server and on a Flink cluster, started on loopback
+test-engines: $(READY) ## the tests that start engines or servers: a job server, Flink, a served tutorial
 	@$(BIN)/python -m pytest -m engines -rs $(ARGS)
 
 .PHONY: test-fast
