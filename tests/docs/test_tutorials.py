@@ -98,7 +98,7 @@ def _free_port() -> str:
 
 
 # Three nets through every component, detection, judging and serving, on cores that others may use.
-# A whole cascade, and a server: beside the other tests it would double their time.
+# A whole cascade, and a server: minutes that the other tests do not have.
 @pytest.mark.engines
 @pytest.mark.timeout(1200)
 def test_from_a_folder_of_photos_to_a_served_detector(taskmix, handful, tmp_path):
