@@ -3,8 +3,8 @@
 
 def __getattr__(name: str) -> type:
   # The Kubeflow runner imports an artifact's class by its type name, from here.
-  if name == "GateReport":
-    from components.artifacts import GateReport
+  if name in ("GateReport", "RunReport"):
+    from components import artifacts
 
-    return GateReport
+    return getattr(artifacts, name)
   raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

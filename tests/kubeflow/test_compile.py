@@ -156,3 +156,13 @@ def test_a_data_folder_that_is_not_there_is_refused(compiler):
   runner = RunnerConfig("kubeflow", kubeflow=SETTINGS)
   with pytest.raises(ValueError, match="no data folder"):
     compiler.compile_job(load_config("demo"), runner=runner, data=pathlib.Path("/nowhere"))
+
+
+def test_the_runner_finds_every_artifact_of_ours_by_its_type_name():
+  import components
+  from components import artifacts
+
+  ours = [each for each in vars(artifacts).values() if getattr(each, "__module__", "") == artifacts.__name__]
+  assert len(ours) == 2
+  for each in ours:
+    assert getattr(components, each.TYPE_NAME.removeprefix("components.")) is each
