@@ -557,7 +557,9 @@ class Training:
     steps_per_execution: steps in one call of the compiled loop.
     augment: on-the-fly augmentations by name, see `taskmix.mixing.augment`.
     max_devices: use at most so many GPUs; 0 uses all.
-    init_weights: a .weights.h5 file to start from; "" starts from the seed.
+    init_weights: what to start from: the folder of a SavedModel that taskmix
+      exported, or a .weights.h5 file of the net whose regressions answer in their
+      targets' own unit, as `taskmix import-weights` writes. "" starts from the seed.
     pretrained: file with the weights of a backbone of `taskmix.model.pretrained`,
       or "random"; "" for other backbones.
     frozen_steps: steps at the start in which those weights stay as they are.

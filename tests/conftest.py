@@ -1,6 +1,7 @@
 """Fixtures that every test may use."""
 
 import dataclasses
+import importlib
 import json
 import pathlib
 import shutil
@@ -8,6 +9,9 @@ import subprocess
 import sys
 
 import pytest
+
+# Before TensorFlow, whose kernels it chooses; by this name, since `taskmix` is a fixture here.
+importlib.import_module("taskmix")
 
 REPOSITORY = pathlib.Path(__file__).parent.parent
 

@@ -7,9 +7,11 @@ the modules of this package import typer alone, and commands import inside.
 import os
 import sys
 import warnings
+from typing import Annotated
 
 import typer
 
+import taskmix
 from pipeline.cli import checks, cluster, detectors, models, project, reports, running
 from pipeline.cli.shell import BUG, INTERRUPTED, PASS_ON, REFUSED, UNUSABLE
 
@@ -65,8 +67,18 @@ for _name, _command in {
 app.add_typer(versions, name="models", rich_help_panel="Detectors")
 
 
+def _version(wanted: bool) -> None:
+  if wanted:
+    typer.echo(f"taskmix {taskmix.__version__}")
+    raise typer.Exit
+
+
 @app.callback()
-def _main() -> None:
+def _main(
+  version: Annotated[
+    bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+  ] = False,
+) -> None:
   """From annotated photos to a pushed, checked multi-task model."""
 
 

@@ -1,6 +1,5 @@
 """taskmix detect, evaluate, tune, import-weights: detectors and what they find."""
 
-import os
 import pathlib
 import sys
 from typing import Annotated
@@ -48,7 +47,6 @@ def detect(
       taskmix detect released/detector demo/photos --text
   """
   with plain_errors(debug=debug), quiet_libraries():
-    _fast_kernels()
     from taskmix.faces.detect import detect_photos, write_lines, write_text
 
     write = write_lines if as_json else write_text
@@ -74,7 +72,6 @@ def tune(
       taskmix tune released/detector recall=0.9 --data demo --annotations bbx_gt.txt
   """
   with plain_errors(debug=debug), quiet_libraries():
-    _fast_kernels()
     from taskmix.faces.detection_evaluation.held_out import annotated
     from taskmix.faces.tuning import Goal, tune_model
 
@@ -115,7 +112,6 @@ def evaluate(
       taskmix evaluate runs/cifar10/serving/cifar10 --config cifar10 --data cifar-10-batches-bin --json
   """
   with plain_errors(debug=debug), quiet_libraries():
-    _fast_kernels()
     from pipeline import evaluate as evaluation
     from pipeline.config import REPOSITORY, load_config
 
@@ -155,11 +151,3 @@ def import_weights(
 
     for name, path in import_released(out, package=package).items():
       typer.echo(f"{name}: {path}")
-
-
-def _fast_kernels() -> None:
-  """Has TensorFlow, which is not loaded yet, use oneDNN's kernels: a third less time a photo.
-
-  It does so by itself on processors with AVX-512 VNNI only.
-  """
-  os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")

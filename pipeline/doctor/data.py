@@ -85,7 +85,7 @@ def _net(stage: Stage, config: Config, listed: dict[Source, list[AnnotatedImage]
   yield _schema(config, net)
   for name in ("init_weights", "pretrained"):
     path = getattr(stage.training, name)
-    if path and path != "random" and not os.path.isfile(path):
+    if path and path != "random" and not os.path.exists(path):
       yield Check(f"net {net.name}", "error", f"no {name} {path}", f"--set {net.name}.train.{name}=FILE")
   counts, bad = estimates(net, config.conversion, listed)
   if bad:

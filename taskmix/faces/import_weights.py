@@ -22,7 +22,7 @@ import importlib.util
 import io
 import pathlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,15 +55,12 @@ FEATURES = {"rnet": (3, 3, 64), "onet": (3, 3, 128)}
 # x1..x5, y1..y5 to x1, y1, x2, ...: place in the release of each of our values.
 POINT_ORDER = (0, 5, 1, 6, 2, 7, 3, 8, 4, 9)
 
-Standardization = Mapping[str, tuple[np.ndarray, np.ndarray]]
-
 
 def import_weights(
   out: str | pathlib.Path,
   *,
   peer: str = "mtcnn",
   package: str | pathlib.Path | None = None,
-  standardization: Mapping[str, Standardization] | None = None,
 ) -> dict[str, pathlib.Path]:
   """Writes the released weights: a Keras weights file a net, and the detector.
 
@@ -74,8 +71,6 @@ def import_weights(
     peer: whose release; "mtcnn".
     package: folder that holds the package's folder `mtcnn`, for one that is not
       installed here.
-    standardization: net -> task -> (mean, deviation), for weights that will be
-      trained further on standardized targets. The detector needs none.
 
   Returns:
     name -> file or folder written.
@@ -88,9 +83,7 @@ def import_weights(
   out.mkdir(parents=True, exist_ok=True)
   written = {}
   for net in MTCNN.nets:
-    model = released_model(
-      net, peer=peer, package=package, standardization=(standardization or {}).get(net.name)
-    )
+    model = released_model(net, peer=peer, package=package)
     written[net.name] = out / f"{net.name}.weights.h5"
     model.save_weights(written[net.name])
   written["detector"] = out / "detector"
@@ -114,7 +107,6 @@ def released_model(
   *,
   peer: str = "mtcnn",
   package: str | pathlib.Path | None = None,
-  standardization: Standardization | None = None,
 ) -> Any:
   """Our Keras model of a net, with the released weights.
 
@@ -122,7 +114,6 @@ def released_model(
     net: PNET, RNET or ONET of `taskmix.nets.mtcnn`, as it stands or with other
       sources, kinds or losses.
     peer, package: as for `import_weights`.
-    standardization: task -> (mean, deviation) of this net, or None.
 
   Returns:
     The model of `taskmix.model.build`; P-Net's slides over images of any size.
@@ -132,8 +123,6 @@ def released_model(
   weights = layer_weights(net.name, released_arrays(net.name, peer=peer, package=package))
   model = build(net, any_size=net.name == "pnet")
   for name, arrays in weights.items():
-    if name in HEADS:
-      arrays = _standardized(arrays, (standardization or {}).get(name))
     layer = model.get_layer(name)
     layer.set_weights(
       [array.reshape(now.shape) for array, now in zip(arrays, layer.get_weights(), strict=True)]
@@ -179,17 +168,6 @@ def _row_by_row(kernel: np.ndarray, features: tuple[int, int, int]) -> np.ndarra
   height, width, channels = features
   by_column = kernel.reshape(width, height, channels, -1)
   return by_column.transpose(1, 0, 2, 3).reshape(kernel.shape)
-
-
-def _standardized(
-  arrays: list[np.ndarray], statistics: tuple[np.ndarray, np.ndarray] | None
-) -> list[np.ndarray]:
-  """A head that gives (value - mean) / deviation."""
-  if statistics is None:
-    return arrays
-  mean, deviation = (np.asarray(each, np.float32).ravel() for each in statistics)
-  kernel, bias = arrays
-  return [kernel / deviation, (bias - mean) / deviation]
 
 
 def released_arrays(

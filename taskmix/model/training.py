@@ -141,7 +141,8 @@ def train(
     files: kind -> names or patterns of transformed TFRecords.
     eval_files: likewise; evaluated at every checkpoint and at the end. None, or
       kinds without files: not evaluated.
-    scaling: task -> what Transform learnt; for augmentations that move labels.
+    scaling: task -> what Transform learnt; for augmentations that move labels, and
+      for the heads of weights to start from.
     checkpoint_dir: of this very training; goes on from what is there. "" keeps none.
       Several workers must all see it; the chief writes.
     log_dir: for TensorBoard; "" writes nothing.
@@ -152,8 +153,16 @@ def train(
     As `run_fn`.
   """
   compute = devices.choose(training, devices=on_devices)
-  run = _Run(net, training, compute, checkpoint_dir=checkpoint_dir, log_dir=log_dir, on_record=on_record)
-  return run.to_the_end(files, eval_files or {}, augmentation(net, training, scaling or {}))
+  run = _Run(
+    net,
+    training,
+    compute,
+    scaling=scaling or {},
+    checkpoint_dir=checkpoint_dir,
+    log_dir=log_dir,
+    on_record=on_record,
+  )
+  return run.to_the_end(files, eval_files or {})
 
 
 class _Run:
@@ -165,11 +174,12 @@ class _Run:
     training: Training,
     compute: devices.Compute,
     *,
+    scaling: Mapping[str, Affine],
     checkpoint_dir: str,
     log_dir: str,
     on_record: Callable[[Record], None],
   ):
-    self._net, self._training, self._compute = net, training, compute
+    self._net, self._training, self._compute, self._scaling = net, training, compute, scaling
     self._columns = trained_columns(net)
     self._loop = Loop(net, training, compute=compute)
     self._checkpoints = None
@@ -182,9 +192,9 @@ class _Run:
     self._earlier_audits: list[dict] = []
     self._audit = Audit()
 
-  def to_the_end(self, files: Files, eval_files: Files, augment: Augmentation | None) -> Result:
+  def to_the_end(self, files: Files, eval_files: Files) -> Result:
     start = self._restore()
-    feed = self._feed(files, start, augment)
+    feed = self._feed(files, start)
     _logger.info("training %s from step %d on %s", self._net.name, start, self._compute.reason)
     self._loop.expand = feed.expand
     last = self._training.steps if feed.steps is None else start + feed.steps
@@ -202,7 +212,7 @@ class _Run:
       compute=self._compute.reason,
     )
 
-  def _feed(self, files: Files, start: int, augment: Augmentation | None) -> mixing.Feed:
+  def _feed(self, files: Files, start: int) -> mixing.Feed:
     training = self._training
     return mixing.feed(
       self._net.mixture,
@@ -215,7 +225,7 @@ class _Run:
       worker=self._compute.worker,
       engine=training.engine,
       memory_budget_mib=training.memory_budget_mib,
-      augment=augment,
+      augment=augmentation(self._net, training, self._scaling),
       audit=self._audit,
     )
 
@@ -292,7 +302,7 @@ class _Run:
     """Goes back to the newest whole checkpoint; the step at which to go on."""
     restored = None if self._checkpoints is None else self._checkpoints.restore()
     if restored is None:
-      starting_weights.load(self._loop.model, self._training)
+      starting_weights.load(self._loop.model, self._net, self._training, self._scaling)
       return 0
     step, text = restored
     notes = json.loads(text)

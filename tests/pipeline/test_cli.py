@@ -10,6 +10,7 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
+import taskmix
 from pipeline import benches, cli
 
 
@@ -23,6 +24,11 @@ def test_help_imports_nothing_heavy():
     [sys.executable, "-c", code, "run", "--help"], capture_output=True, text=True, check=True, timeout=60
   )
   assert "taskmix run --config demo" in done.stdout
+
+
+def test_the_version_is_told():
+  result = CliRunner().invoke(cli.app, ["--version"])
+  assert (result.exit_code, result.output) == (0, f"taskmix {taskmix.__version__}\n")
 
 
 def test_an_unknown_config_ends_with_exit_code_2_and_no_stack_trace():

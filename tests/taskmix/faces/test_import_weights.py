@@ -10,7 +10,6 @@ import tensorflow as tf
 from PIL import Image
 
 from taskmix.faces import geometry, import_weights
-from taskmix.faces.stages import Stage
 from taskmix.nets.mtcnn import MTCNN, ONET, PNET
 
 CACHE = pathlib.Path.home() / ".cache" / "taskmix" / "peers" / "mtcnn-1.0.0"
@@ -109,14 +108,6 @@ def test_written_weights_load_into_the_nets(package, detector, tmp_path):
       atol=1e-4,
     )
   assert "detect_image" in tf.saved_model.load(str(written["detector"])).signatures
-
-
-def test_weights_for_standardized_targets_detect_as_before(package, detector):
-  learnt = {"box": (np.array([0.1, 0.0, -0.1, 0.2]), np.array([0.2, 0.3, 0.4, 0.5]))}
-  model = import_weights.released_model(ONET, package=package, standardization=learnt)
-  crops = tf.constant(np.random.default_rng(0).integers(0, 256, (3, 48, 48, 3)), tf.float32)
-  found = Stage(ONET, model, standardization=learnt)(crops, ["box"])["box"]
-  np.testing.assert_allclose(found, detector.stages[2](crops, ["box"])["box"], atol=1e-4)
 
 
 def test_dense_rows_are_reordered_from_columns_first_to_rows_first():

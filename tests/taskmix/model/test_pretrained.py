@@ -184,15 +184,6 @@ def test_a_backbone_that_does_not_build_is_told_with_its_name():
     starting_weights.require(net, SETTINGS)
 
 
-def test_other_weights_under_the_same_name_are_another_start(tmp_path):
-  settings = dataclasses.replace(SETTINGS, pretrained=str(tmp_path / "a.weights.h5"))
-  assert starting_weights.fingerprint(settings) == ""
-  (tmp_path / "a.weights.h5").write_bytes(b"one")
-  one = starting_weights.fingerprint(settings)
-  (tmp_path / "a.weights.h5").write_bytes(b"two")
-  assert len({"", one, starting_weights.fingerprint(settings)}) == 3
-
-
 def test_random_weights_are_taken_when_asked_for(start):
   before = _trained(start)
   pretrained.load(start, "random")

@@ -1,0 +1,30 @@
+"""The released MTCNN weights, trained on with WIDER FACE's boxes and three landmark sets.
+
+    pip install taskmix[import]
+    taskmix import-weights released
+    taskmix run --config wider_face_finetuned --data ../shared/data
+
+The data is that of `wider_face`. The released weights are looked for in the folder
+`released` below the one in which the command is started; --set pnet.train.init_weights=FILE
+(and rnet, onet) names others. The released detector is the reference that the evaluation
+draws beside this one, and a detector that is no better than it is not pushed.
+"""
+
+import dataclasses
+
+from pipeline.configs import wider_face
+from pipeline.configs.wider_face import stage
+from taskmix.faces.detection_evaluation.policy import DetectionPolicy
+from taskmix.nets.mtcnn import ONET, PNET, RNET
+
+CONFIG = dataclasses.replace(
+  wider_face.CONFIG,
+  name="wider_face_finetuned",
+  stages=(
+    stage(PNET, batch_size=896, steps=4_000, rate=1e-4, init_weights="released/pnet.weights.h5"),
+    stage(RNET, batch_size=448, steps=1_500, rate=1e-4, init_weights="released/rnet.weights.h5"),
+    stage(ONET, batch_size=448, steps=600, rate=1e-4, init_weights="released/onet.weights.h5"),
+  ),
+  detection=DetectionPolicy(min_ap=0.5, min_share_of_reference=1.0),
+  reference="released/detector",
+)
