@@ -100,7 +100,7 @@ def net(model: pathlib.Path, *, config: Config, data: pathlib.Path) -> Mapping[s
     f"{task.name} {bound.metric} is {value:.4f}, must be {bound.limits}"
     for task in wanted.tasks
     for bound in task.bounds
-    if not _holds(bound, value := metrics.get(task.name, {}).get(bound.metric, float("nan")))
+    if not bound.holds(value := metrics.get(task.name, {}).get(bound.metric, float("nan")))
   ]
   return {"counts": counts, "metrics": metrics, "blessed": not failed, "failed": failed}
 
@@ -115,10 +115,6 @@ def _all_evaluate(net: Net) -> Net:
   """The same net with every photo held out."""
   held_out = tuple(dataclasses.replace(source, phase="eval") for source in net.sources)
   return dataclasses.replace(net, sources=held_out, phases=Phases())
-
-
-def _holds(bound: Any, value: float) -> bool:
-  return (bound.min is None or value >= bound.min) and (bound.max is None or value <= bound.max)
 
 
 def text(figures: Mapping[str, Any]) -> str:

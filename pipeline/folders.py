@@ -3,6 +3,8 @@
 import dataclasses
 import pathlib
 
+from taskmix.report import REPORT
+
 # What a cascade is called where it is pushed.
 DETECTOR = "detector"
 
@@ -44,7 +46,7 @@ class RunFolder:
   @property
   def report(self) -> pathlib.Path:
     """The report of the last run; those of all lie in artifacts/ReportGen."""
-    return self.root / "report.html"
+    return self.root / REPORT
 
   @property
   def journals(self) -> pathlib.Path:

@@ -4,11 +4,9 @@ import dataclasses
 import pathlib
 
 from pipeline.folders import RunFolder
-from taskmix.report import compare, page
+from taskmix.report import CARD, FACTS, REPORT, compare, page
 from taskmix.report.compare import Difference
 from taskmix.report.facts import RunFacts
-
-FACTS = "facts.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +63,7 @@ def facts_file(run: pathlib.Path) -> pathlib.Path:
 def write_report(run: pathlib.Path, *, out: pathlib.Path | None = None) -> pathlib.Path:
   """Renders a run's page anew; by default into its run folder. Raises as `read_facts`."""
   facts = read_facts(run)
-  target = out or run / "report.html"
+  target = out or RunFolder(run).report
   target.parent.mkdir(parents=True, exist_ok=True)
   target.write_text(page.render(facts))
   return target
@@ -86,5 +84,5 @@ def log_to_mlflow(run: pathlib.Path, *, uri: str) -> str:
 
   facts = read_facts(run)
   folder = facts_file(run).parent
-  files = [folder / name for name in ("report.html", "model_card.md") if (folder / name).is_file()]
+  files = [folder / name for name in (REPORT, CARD) if (folder / name).is_file()]
   return tracking.log_run(facts, uri=uri, files=files)

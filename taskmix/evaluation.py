@@ -329,8 +329,7 @@ def read_warnings(net: Net, path: str, policy: EvaluationPolicy) -> list[str]:
   lines = []
   for task, bound in _bounds(net):
     value = metrics[task.name][bound.metric]
-    low, high = (math.nan if limit is None else limit for limit in (bound.min, bound.max))
-    if "bounds" in policy.warn and (math.isnan(value) or value < low or value > high):
+    if "bounds" in policy.warn and not bound.holds(value):
       lines.append(_beyond_bound(task, bound, value))
     if "worsening" in policy.warn and baseline and bound.max_worsening is not None:
       before = baseline[task.name][bound.metric]

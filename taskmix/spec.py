@@ -238,6 +238,12 @@ class Bound:
     """How much worse `value` is than the baseline's: negative where it is better."""
     return baseline - value if self.higher_is_better else value - baseline
 
+  def holds(self, value: float) -> bool:
+    """Whether `value` is within `min` and `max`; NaN is not."""
+    low = -math.inf if self.min is None else self.min
+    high = math.inf if self.max is None else self.max
+    return low <= value <= high
+
   @property
   def limits(self) -> str:
     """`min` and `max` in words: "at least 0.8", "at most 0.2"."""

@@ -11,12 +11,10 @@ from tfx.utils import io_utils
 
 from components import stage_channels
 from components.serving_check.executor import served_model_uri
-from taskmix.report import page
+from taskmix.report import CARD, FACTS, REPORT, page
 from taskmix.report.gather import gather
 from taskmix.report.material import Journal, Places, Plan
 from taskmix.spec import from_json
-
-REPORT, FACTS, CARD = "report.html", "facts.json", "model_card.md"
 
 
 class Executor(base_executor.BaseExecutor):

@@ -4,7 +4,6 @@ A report is wanted most where something went wrong, so no artifact that is missi
 or broken keeps it from being written: what could not be read is a note on the page.
 """
 
-import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
@@ -12,7 +11,7 @@ from typing import Any, TypeVar
 
 from taskmix import evaluation
 from taskmix.report import card, facts, gather_data, gather_detector, gather_model
-from taskmix.report.material import Failure, Journal, NetPlaces, Places, Plan
+from taskmix.report.material import Journal, NetPlaces, Places, Plan
 from taskmix.spec import Net
 
 T = TypeVar("T")
@@ -190,17 +189,13 @@ def _verdict(
   if journal.failure:
     failure = journal.failure
     outcome = "stopped" if failure.by_gate else "failed"
-    return facts.Verdict(outcome, _reasons(failure), warnings, checks, component=failure.component)
+    return facts.Verdict(outcome, (failure.message,), warnings, checks, component=failure.component)
   if places.pushed:
     return facts.Verdict("pushed", (), warnings, checks, places.pushed)
   reasons = tuple(_refusals(plan, places, checks, notes))
   if not reasons and not plan.whole:
     return facts.Verdict("blessed", (), warnings, checks)
   return facts.Verdict("refused", reasons, warnings, checks)
-
-
-def _reasons(failure: Failure) -> tuple[str, ...]:
-  return (failure.message,)
 
 
 def _checks(plan: Plan, places: Places, nets: Sequence[facts.Net], notes: Notes) -> Iterator[facts.Check]:
@@ -276,8 +271,3 @@ def _lineage(places: Places, nets: Sequence[facts.Net], notes: Notes) -> Iterato
       yield facts.Origin(f"source {source}", digest, f"{known.get('photos', '?')} photos")
     if net.photos:
       yield facts.Origin("photos", f"sha256 {net.photos.fingerprint}", "ids, phases and pixels of all photos")
-
-
-def exists(folder: str) -> str:
-  """The folder if it is there, or may be elsewhere than on this machine; else ""."""
-  return folder if folder and ("://" in folder or os.path.isdir(folder)) else ""

@@ -138,10 +138,8 @@ def _checks(
 ) -> Iterator[facts.Check]:
   gate, name = f"Evaluator-{net.name}", f"{task.name} {bound.metric}"
   value = math.nan if found is None or found.value is None else found.value
-  low = -math.inf if bound.min is None else bound.min
-  high = math.inf if bound.max is None else bound.max
   severity = "warn" if "bounds" in policy.warn else "stop"
-  yield facts.Check(gate, name, _words(value), bound.limits, low <= value <= high, severity)
+  yield facts.Check(gate, name, _words(value), bound.limits, bound.holds(value), severity)
   if bound.max_worsening is not None and found is not None and found.baseline is not None:
     worse = bound.worsening(value, found.baseline)
     yield facts.Check(

@@ -122,3 +122,16 @@ def test_slices_are_named_by_their_edges():
 def test_worse_is_lower_unless_only_a_maximum_is_given():
   assert spec.Bound("accuracy", min=0.8, max=1).worsening(0.75, 0.8) == pytest.approx(0.05)
   assert spec.Bound("error", max=0.2).worsening(0.75, 0.8) == pytest.approx(-0.05)
+
+
+@pytest.mark.parametrize(
+  ("bound", "held", "broken"),
+  [
+    (spec.Bound("m", min=0.5), (0.5, 1.0), (0.49, float("nan"))),
+    (spec.Bound("m", max=0.5), (0.5, -1.0), (0.51, float("nan"))),
+    (spec.Bound("m", min=0.2, max=0.5), (0.2, 0.5), (0.19, 0.51)),
+  ],
+)
+def test_a_bound_holds_up_to_its_limits(bound, held, broken):
+  assert all(bound.holds(value) for value in held)
+  assert not any(bound.holds(value) for value in broken)
