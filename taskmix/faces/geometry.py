@@ -121,6 +121,15 @@ def box_targets(crops: np.ndarray, faces: np.ndarray) -> np.ndarray:
   return ((faces - crops) / _sides(crops)[:, None]).astype(np.float32)
 
 
+def largest_offset(iou: float) -> float:
+  """How far, in crop sides, an edge of a face can lie from that of a crop with at least this IoU.
+
+  The IoU is at most the crop's side by the face's, so the face is at most 1 / iou
+  sides long; of that a share of 1 - iou may lie outside. Without an IoU, infinity.
+  """
+  return 1 / iou - 1 if iou > 0 else float("inf")
+
+
 def apply_offsets(crops: np.ndarray, box_offsets: np.ndarray) -> np.ndarray:
   """The boxes that `box_offsets` move square crops to: undoes `box_targets`."""
   return (crops + box_offsets * _sides(crops)[:, None]).astype(np.float32)

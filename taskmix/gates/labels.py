@@ -138,7 +138,8 @@ def _box_rules(net: Net, kind: SampleKind) -> Iterator[Rule]:
   if not _labels(net, kind.name, "box_offsets", size=4):
     return
   yield Rule("BOX_WITHOUT_AREA", "box_offsets", _without_area)
-  yield Rule("BOX_OUT_OF_REACH", "box_offsets", _out_of_reach)
+  reach = geometry.largest_offset(kind.min_iou or 0.0)
+  yield Rule("BOX_OUT_OF_REACH", "box_offsets", lambda batch: _out_of_reach(batch, reach))
   if kind.min_iou is not None and _has(net, "iou"):
     yield Rule("IOU_NOT_OF_BOX", "iou", _iou_differs)
   elif kind.min_iou is not None:
@@ -193,10 +194,10 @@ def _without_area(batch: Batch) -> np.ndarray:
   return (geometry.sizes(_boxes(batch)) <= 0).any(axis=1)
 
 
-def _out_of_reach(batch: Batch) -> np.ndarray:
+def _out_of_reach(batch: Batch, reach: float) -> np.ndarray:
   boxes = _boxes(batch)
   apart = (boxes[:, :2] >= 1).any(axis=1) | (boxes[:, 2:] <= 0).any(axis=1)
-  return apart | (np.abs(boxes - _CROP) > 1 + _ROUNDING).any(axis=1)
+  return apart | (np.abs(boxes - _CROP) > reach + _ROUNDING).any(axis=1)
 
 
 def _iou(batch: Batch) -> np.ndarray:

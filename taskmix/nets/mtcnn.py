@@ -7,6 +7,7 @@ points from landmark crops; 3:1:1:2 in every batch.
 
 import dataclasses
 
+from taskmix.faces import geometry
 from taskmix.spec import (
   Bound,
   Cascade,
@@ -39,10 +40,12 @@ FACE = Task(
   bounds=(Bound("accuracy", min=0.80, max_worsening=0.03),),
 )
 
-# (face - crop) / crop side as x1, y1, x2, y2: 0 is a perfect crop.
+# (face - crop) / crop side as x1, y1, x2, y2: 0 is a perfect crop. A long face whose IoU
+# with the crop is a part's least reaches out of it by up to 1.5 of its sides.
+_REACH = geometry.largest_offset(min(kind.min_iou for kind in MIXTURE.kinds if kind.min_iou))
 BOX = Task(
   name="box",
-  target=Column("box_offsets", "float32", (4,), low=-1.0, high=1.0, geometry="box"),
+  target=Column("box_offsets", "float32", (4,), low=-_REACH, high=_REACH, geometry="box"),
   kinds=("pos", "part"),
   loss=Loss("mean_squared_error"),
   loss_weight=0.5,
