@@ -38,7 +38,7 @@ def test_widening_is_told():
   feature.float_domain.max = 2.0
   feature.float_domain.disallow_nan = False
   assert schema.differences(curated, mtcnn.PNET) == (
-    "box_offsets: max 2.0, the net's is 1.0",
+    "box_offsets: max 2.0, the net's is 1.5",
     "box_offsets: disallow_nan is off",
   )
 

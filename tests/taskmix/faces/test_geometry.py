@@ -149,3 +149,20 @@ def test_a_quarter_turn_clockwise_moves_right_to_below():
 def test_turned_back_is_as_it_was(points, angles):
   back = geometry.turn_landmarks(geometry.turn_landmarks(points, angles), -angles)
   np.testing.assert_allclose(back, points, atol=1e-5)
+
+
+_EDGES = st.floats(-3, 4)
+
+
+@given(_EDGES, _EDGES, _EDGES, _EDGES)
+def test_no_offset_is_larger_than_its_iou_allows(x1, y1, x2, y2):
+  crop = boxes_of([0, 0, 1, 1])
+  face = boxes_of([min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)])
+  iou = float(geometry.paired_iou(crop, face)[0])
+  assert np.abs(geometry.box_targets(crop, face)).max() <= geometry.largest_offset(iou) * (1 + 1e-5) + 1e-5
+
+
+def test_a_long_face_reaches_as_far_out_as_its_iou_allows():
+  crop, face = boxes_of([0, 0, 10, 10]), boxes_of([0, 0, 10, 25])
+  assert geometry.paired_iou(crop, face)[0] == pytest.approx(0.4)
+  assert geometry.box_targets(crop, face).max() == pytest.approx(geometry.largest_offset(0.4))
