@@ -17,7 +17,6 @@ from tfx.components import (
   Trainer,
   Transform,
 )
-from tfx.components.schema_gen.import_schema_gen.component import ImportSchemaGen
 from tfx.dsl.components.base.base_node import BaseNode
 from tfx.dsl.components.common.resolver import Resolver
 from tfx.orchestration import metadata
@@ -34,6 +33,7 @@ from components.detection_evaluator.component import DetectionEvaluator
 from components.example_gate.blessed import LastBlessedStatistics
 from components.example_gate.component import ExampleGate
 from components.hard_example_gen.component import HardExampleGen
+from components.import_schema_gen import ImportSchemaGen
 from components.model_gate.component import ModelGate
 from components.model_pusher.component import ModelPusher
 from components.report_gen.component import ReportGen

@@ -29,7 +29,7 @@ OWN_TYPES: Mapping[str, str] = {
   "KIND_NOT_OF_SPLIT": "an example's kind is not the one that its split is named after",
   "NOT_FINITE": "NaN or infinity in a column",
   "BOX_WITHOUT_AREA": "the face's box has no width or no height",
-  "BOX_OUT_OF_REACH": "the face's box does not touch the crop, or lies further out than its kind's least IoU allows",
+  "BOX_OUT_OF_REACH": "the face's box does not touch the crop, or is further out than its IoU allows",
   "IOU_OUTSIDE_KIND": "the IoU is outside of the range that makes the kind",
   "IOU_NOT_OF_BOX": "the IoU column is not the IoU of the crop with the face's box",
   "LABEL_NOT_OF_KIND": "the face label is not the one that the kind stands for",
