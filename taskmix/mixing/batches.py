@@ -174,26 +174,34 @@ def feed(
     drawn = chance.records(
       mixture, found, batch_size=batch_size, seed=seed, start_step=start_step, steps=steps, worker=worker
     )
-    made = drawn.map(lambda step, read: finish(parse.parse(read, columns), step), **_IN_ORDER)
+    made = _mapped(drawn, lambda step, read: finish(parse.parse(read, columns), step))
   elif chosen == "stream":
     window = stream.window_steps(columns, batch_size, stream_window_mib)
     drawn = stream.records(found, sampler, over, steps=window, worker=worker, tap=tap, scratch=scratch)
-    made = drawn.map(
-      lambda step, read, place: finish(parse.parse(tf.gather(read, place), columns), step), **_IN_ORDER
+    made = _mapped(
+      drawn, lambda step, read, place: finish(parse.parse(tf.gather(read, place), columns), step)
     )
   else:
     drawn, store = rows(sampler, over, worker=worker, tap=tap), memory.load(found, columns)
     if chosen == "memory":
-      made = drawn.map(lambda step, rows: finish(store.gather(rows), step), **_IN_ORDER)
+      made = _mapped(drawn, lambda step, rows: finish(store.gather(rows), step))
     else:
       held = device.DeviceStore(store)
-      made = drawn.map(held.element, **_IN_ORDER)
+      made = _mapped(drawn, held.element)
 
       def expand(element: Batch) -> Batch:
         return finish(held.gather(element), element[device.STEP])
 
   made = ending(made, over).prefetch(_BATCHES_AHEAD).with_options(_options())
   return Feed(made, expand, chosen, reason, sizes, over.steps)
+
+
+def _mapped(dataset: tf.data.Dataset, function: Callable) -> tf.data.Dataset:
+  """`function` over the elements, in order.
+
+  As it stands: it branches on no tensor, which AutoGraph would take seconds to find out.
+  """
+  return dataset.map(tf.autograph.experimental.do_not_convert(function), **_IN_ORDER)
 
 
 def choose(

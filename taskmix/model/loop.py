@@ -55,7 +55,12 @@ class Loop:
       self.model = build(net, precision=compute.precision)
       self.optimizer = optimizer_of(training, precision=compute.precision)
       self.optimizer.build(self.model.trainable_variables)
-    self._step = tf.function(self._one_step, jit_compile=True) if compute.jit_compile else self._one_step
+    # The loop over steps is AutoGraph's to write; a step branches on no tensor, and is left as it stands.
+    self._step = (
+      tf.function(self._one_step, jit_compile=True, autograph=False)
+      if compute.jit_compile
+      else tf.autograph.experimental.do_not_convert(self._one_step)
+    )
     self.advance = tf.function(self._advance, reduce_retracing=True)
 
   @property

@@ -16,7 +16,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -78,7 +78,8 @@ class _Served(tf.Module):
     self._height_width_channels = trained.net.input_size
     # Tracked by TensorFlow as tf.Variables; Keras' own wrappers are not.
     self.model_variables = [variable.value for variable in trained.model.variables]
-    self.transform_layer = None if transform is None else transform.transform_features_layer()
+    # A function, since TensorFlow would save the layer itself too, in every way that Keras can call it.
+    self._transform = None if transform is None else _transform_of(transform)
     self._raw_spec = feature_spec(trained.net.columns)
 
   def signatures(self) -> dict[str, Any]:
@@ -88,7 +89,7 @@ class _Served(tf.Module):
       SERVE_IMAGES: self._function(self.serve_images, tf.TensorSpec(shape, tf.uint8, name="image")),
       SERVE_EXAMPLES: self._function(self.serve_examples, examples),
     }
-    if self.transform_layer is not None:
+    if self._transform is not None:
       made[TRANSFORM_FEATURES] = self._function(self.transform_features, examples)
     return made
 
@@ -99,7 +100,11 @@ class _Served(tf.Module):
     return function
 
   def serve_images(self, image: Any) -> dict[str, Any]:
-    return self._trained.served(self._trained.model(image, training=False))
+    # oneDNN's kernels refuse an empty batch, so one of a black image is asked instead.
+    rows = tf.shape(image)[0]
+    some = tf.pad(image, [[0, tf.maximum(1 - rows, 0)], [0, 0], [0, 0], [0, 0]])
+    answers = self._trained.served(self._trained.model(some, training=False))
+    return {name: values[:rows] for name, values in answers.items()}
 
   def serve_examples(self, examples: Any) -> dict[str, Any]:
     # Only the image is asked for, so that a client need not invent targets.
@@ -109,7 +114,7 @@ class _Served(tf.Module):
     return self.serve_images(tf.reshape(image, [tf.size(examples), *self._height_width_channels]))
 
   def transform_features(self, examples: Any) -> dict[str, Any]:
-    assert self.transform_layer is not None
+    assert self._transform is not None
     raw = tf.io.parse_example(examples, self._raw_spec)
     # No mask reads the pixels, and a broken example must not be answered.
     whole = math.prod(self._height_width_channels)
@@ -117,7 +122,7 @@ class _Served(tf.Module):
       tf.strings.length(raw[IMAGE]), whole, "image: not height*width*channels bytes"
     )
     with tf.control_dependencies([sizes]):
-      columns = self.transform_layer({name: tf.identity(value) for name, value in raw.items()})
+      columns = self._transform({name: tf.identity(value) for name, value in raw.items()})
     # The masks alone: TFMA takes a column of this signature for the raw one of the
     # same name, and a standardized target would be compared with an answer in the
     # target's own unit.
@@ -127,6 +132,12 @@ class _Served(tf.Module):
       **masks,
       **{each.slice_column: slice_names(each, raw[each.name]) for each in net.columns if each.slices},
     }
+
+
+def _transform_of(transform: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+  """Raw columns to transformed ones; the graph holds no table or variable that would have to be saved."""
+  layer = transform.transform_features_layer()
+  return lambda columns: layer(columns)
 
 
 def slice_names(column: Column, values: Any) -> Any:

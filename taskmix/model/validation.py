@@ -38,7 +38,7 @@ class Validation:
     """
     self._net, self._model = net, model
     self._dataset = _examples(files, columns, batch_size)
-    self._sums = tf.function(self._batch_sums, reduce_retracing=True)
+    self._sums = tf.function(self._batch_sums, reduce_retracing=True, autograph=False)
 
   def record(self, step: int) -> Record:
     """Every task's mean loss, and the accuracy of those with classes, as they are now."""
