@@ -45,11 +45,11 @@ run: $(READY) ## photos to a pushed model, on the embedded photos
 	@$(BIN)/taskmix run --config demo
 
 .PHONY: test
-test: $(READY) ## the whole test suite, but for what starts engines of its own
+test: $(READY) ## the test suite, within a quarter of an hour; see test-engines
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not engines" $(ARGS)
 
 .PHONY: test-engines
-test-engines: $(READY) ## the tests that start engines or servers: a job server, Flink, a served tutorial
+test-engines: $(READY) ## the tests with engines: a job server, Flink, a rehearsed Kubeflow pipeline, the tutorials
 	@$(BIN)/python -m pytest -m engines -rs $(ARGS)
 
 .PHONY: test-fast

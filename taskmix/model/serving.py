@@ -102,7 +102,8 @@ class _Served(tf.Module):
   def serve_images(self, image: Any) -> dict[str, Any]:
     # oneDNN's kernels refuse an empty batch, so one of a black image is asked instead.
     rows = tf.shape(image)[0]
-    some = tf.pad(image, [[0, tf.maximum(1 - rows, 0)], [0, 0], [0, 0], [0, 0]])
+    black = tf.zeros((tf.maximum(1 - rows, 0), *self._height_width_channels), image.dtype)
+    some = tf.concat([image, black], 0)
     answers = self._trained.served(self._trained.model(some, training=False))
     return {name: values[:rows] for name, values in answers.items()}
 

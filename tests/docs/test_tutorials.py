@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-pytestmark = pytest.mark.pipeline
+pytestmark = pytest.mark.engines
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 
@@ -98,8 +98,6 @@ def _free_port() -> str:
 
 
 # Three nets through every component, detection, judging and serving, on cores that others may use.
-# A whole cascade, and a server: minutes that the other tests do not have.
-@pytest.mark.engines
 @pytest.mark.timeout(1200)
 def test_from_a_folder_of_photos_to_a_served_detector(taskmix, handful, tmp_path):
   shutil.copytree(handful, tmp_path / "demo")

@@ -104,7 +104,7 @@ def test_a_parameter_that_the_job_has_not_is_refused(tmp_path):
     _rehearse(_job(WRITE), tmp_path, stepps=1)
 
 
-@pytest.mark.pipeline
+@pytest.mark.engines
 @pytest.mark.timeout(2400)
 def test_a_compiled_pipeline_goes_from_photos_to_a_pushed_model(handful, write_config, tmp_path):
   """In an environment of the image's packages: nothing of this checkout is on its path."""

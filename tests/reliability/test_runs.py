@@ -10,8 +10,11 @@ import pathlib
 import re
 import shutil
 import sqlite3
+import subprocess
+import sys
 
 import markupsafe
+import numpy as np
 import pytest
 
 from taskmix.gates import Limit
@@ -103,6 +106,53 @@ def test_every_component_killed_in_the_middle_and_the_run_repeated(world):
   assert f"Pushed:  {version}" in whole.stdout
   # Nothing aside is left of the push that was killed.
   assert [path.name for path in world.serving.iterdir() if path.name.startswith(".taskmix-")] == []
+
+
+def test_what_was_pushed_needs_no_taskmix_and_the_next_run_comes_from_the_cache(world, tmp_path):
+  again = world.run()
+  assert again.code == 0, again
+  assert set(again.cached) >= set(COMPONENTS)
+  (version,) = world.require_whole_versions()
+  assert str(version) in again.stdout
+  html = (world.run_folder / "report.html").read_text()
+  assert "Pushed</h2>" in html and "Trainer-pnet: from cache" in html and "cannot be shown" not in html
+  assert "# Model card: drawn" in (version / "assets.extra" / "model_card.md").read_text()
+  _check_pushed(version, tmp_path)
+
+
+def _check_pushed(version: pathlib.Path, tmp_path: pathlib.Path) -> None:
+  """saved_model_cli lists the signature; a process without taskmix gets answers."""
+  cli = pathlib.Path(sys.executable).with_name("saved_model_cli")
+  listed = subprocess.run(
+    [str(cli), "show", "--dir", str(version), "--all"],
+    capture_output=True,
+    text=True,
+    check=True,
+    timeout=120,
+  )
+  assert "serving_default" in listed.stdout
+  image = np.random.default_rng(0).integers(0, 256, (3, 12, 12, 3), np.uint8)
+  np.save(tmp_path / "image.npy", image)
+  # -I leaves the current folder and PYTHON* out; the finder leaves taskmix out.
+  code = f"""
+import sys, importlib.abc, json
+class NoTaskmix(importlib.abc.MetaPathFinder):
+  def find_spec(self, name, path, target=None):
+    if name.split('.')[0] in ('taskmix', 'components', 'pipeline'):
+      raise ImportError(name)
+sys.meta_path.insert(0, NoTaskmix())
+import numpy as np, tensorflow as tf
+model = tf.saved_model.load({str(version)!r})
+out = model.signatures['serving_default'](image=tf.constant(np.load({str(tmp_path / "image.npy")!r})))
+print(json.dumps({{name: value.numpy().tolist() for name, value in out.items()}}))
+"""
+  done = subprocess.run(
+    [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=120, cwd=tmp_path
+  )
+  answer = json.loads(done.stdout.splitlines()[-1])
+  assert np.allclose(np.sum(answer["face"], axis=-1), 1, atol=1e-5)
+  assert np.shape(answer["box"]) == (3, 4)
+  assert np.shape(answer["landmark"]) == (3, 10)
 
 
 def test_a_run_that_is_interrupted_in_training_stops_cleanly_and_goes_on(world):
