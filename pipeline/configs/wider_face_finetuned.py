@@ -7,7 +7,11 @@
 The data is that of `wider_face`. The released weights are looked for in the folder
 `released` below the one in which the command is started; --set pnet.train.init_weights=FILE
 (and rnet, onet) names others. The released detector is the reference that the evaluation
-draws beside this one, and a detector that is no better than it is not pushed.
+draws beside this one.
+
+Time: the training takes 10 minutes on two cores, the rest half an hour. Memory: as
+`wider_face`. Expect: an average precision on devval of at least the released detector's,
+or nothing is pushed.
 """
 
 import dataclasses
@@ -21,9 +25,9 @@ CONFIG = dataclasses.replace(
   wider_face.CONFIG,
   name="wider_face_finetuned",
   stages=(
-    stage(PNET, batch_size=896, steps=4_000, rate=1e-4, init_weights="released/pnet.weights.h5"),
-    stage(RNET, batch_size=448, steps=1_500, rate=1e-4, init_weights="released/rnet.weights.h5"),
-    stage(ONET, batch_size=448, steps=600, rate=1e-4, init_weights="released/onet.weights.h5"),
+    stage(PNET, batch_size=896, steps=2_000, rate=1e-4, init_weights="released/pnet.weights.h5"),
+    stage(RNET, batch_size=448, steps=1_000, rate=1e-4, init_weights="released/rnet.weights.h5"),
+    stage(ONET, batch_size=448, steps=400, rate=1e-4, init_weights="released/onet.weights.h5"),
   ),
   detection=DetectionPolicy(min_ap=0.5, min_share_of_reference=1.0),
   reference="released/detector",

@@ -127,7 +127,7 @@ def test_config_names_complete():
     env={
       **os.environ,
       "_TASKMIX_COMPLETE": "complete_bash",
-      "COMP_WORDS": "taskmix run --config wi",
+      "COMP_WORDS": "taskmix run --config ca",
       "COMP_CWORD": "3",
     },
     capture_output=True,
@@ -135,7 +135,7 @@ def test_config_names_complete():
     check=False,
     timeout=60,
   )
-  assert done.stdout.split() == ["wider_face"]
+  assert done.stdout.split() == ["cats_dogs"]
 
 
 @pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1", "FORCE_COLOR": "1"}])

@@ -13,6 +13,8 @@ TASKMIX = pathlib.Path(sys.executable).with_name("taskmix")
 def test_a_conversion_that_is_interrupted_leaves_nothing_and_says_so(tmp_path, draw_photos, write_config):
   data, config = draw_photos(tmp_path / "data"), write_config(tmp_path / "drawn.py")
   command = [str(TASKMIX), "convert", str(tmp_path / "out"), "--config", str(config), "--data", str(data)]
+  # Crops enough for it not to be over before the signal, however busy the machine is.
+  command += ["--set", "net.recipe.random_negatives=100000"]
   # A group of its own, as a terminal makes one: its workers get the signal too.
   process = subprocess.Popen(
     command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
