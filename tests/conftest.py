@@ -5,6 +5,7 @@ import importlib
 import json
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -12,6 +13,9 @@ import pytest
 
 # Before TensorFlow, whose kernels it chooses; by this name, since `taskmix` is a fixture here.
 importlib.import_module("taskmix")
+
+# A shell has what it starts in the background ignore Ctrl-C, and so would the runs that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPOSITORY = pathlib.Path(__file__).parent.parent
 
@@ -148,3 +152,8 @@ def write_config(tmp_path):
     return str(path)
 
   return write
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+  """Whole pipelines first: begun last, one would keep a worker busy when the other has nothing left to do."""
+  items.sort(key=lambda item: item.get_closest_marker("pipeline") is None)

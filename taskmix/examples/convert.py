@@ -18,11 +18,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from taskmix import progress
-from taskmix.examples import manifest, planning, storage
+from taskmix.examples import manifest, planning, pool, storage
 from taskmix.examples.cutting import Cutter, Unit
 from taskmix.examples.listing import annotation_digest, list_units
 from taskmix.examples.manifest import Manifest, ShardReport
-from taskmix.examples.pool import kept_warm
 from taskmix.examples.sheets import OutputWriter, SheetWriter
 from taskmix.examples.writing import ShardWriter
 from taskmix.sources.files import is_remote, join, read_bytes, use_options
@@ -65,7 +64,7 @@ def convert(
   options = PipelineOptions(list(beam_args))
   use_options(options.get_all_options(drop_default=True))
   steps = Conversions(net, data_root=data_root, output=output, conversion=conversion)
-  with kept_warm(processes or local_processes(options)), steps:
+  with pool.kept_warm(processes or local_processes(options)), steps:
     with steps.problems(), steps.progress(on_progress), beam.Pipeline(options=options) as pipeline:
       steps.add_to(pipeline, processes=processes)
     return steps.finish()
@@ -113,7 +112,9 @@ class Conversions:
       raise
     return self
 
-  def __exit__(self, *error: object) -> None:
+  def __exit__(self, kind: object, *error: object) -> None:
+    if kind is not None:
+      pool.end_all()
     storage.remove_tree(self.work)
 
   def add_to(self, pipeline: Any, *, processes: int = 0) -> None:

@@ -60,6 +60,7 @@ def fan_out(function: Callable[[Any], Any], items: Iterable[Any], *, processes: 
     threading.Thread(target=_serve, args=(child, head, tasks, lock, results, stop), daemon=True)
     for child in children
   ]
+  _working.extend(children)
   whole = False
   try:
     for thread in threads:
@@ -68,9 +69,24 @@ def fan_out(function: Callable[[Any], Any], items: Iterable[Any], *, processes: 
     whole = True
   finally:
     stop.set()
+    _working[:] = [child for child in _working if child not in children]
     _give_back(children) if whole else _end(children)
     for thread in threads:
       thread.join()
+
+
+# Children of the fan-outs that are under way.
+_working: list[subprocess.Popen] = []
+
+
+def end_all() -> None:
+  """Kills the children of every fan-out that is under way.
+
+  One whose reader was interrupted elsewhere than in it does not know that yet, and
+  its children would go on writing into folders that are being removed.
+  """
+  _end(_working)
+  _working.clear()
 
 
 # Children without work: started ahead, or left by the last fan-out.

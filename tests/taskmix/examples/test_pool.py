@@ -2,6 +2,7 @@ import os
 import pathlib
 import signal
 import sys
+import time
 
 import pytest
 
@@ -46,3 +47,14 @@ def test_children_end_with_the_fan_out():
   (child,) = set(pool.fan_out(whoami, [1], processes=2))
   with pytest.raises(ProcessLookupError):
     os.kill(child, 0)
+
+
+def test_children_of_a_fan_out_that_was_left_standing_can_be_ended():
+  """Its reader was interrupted outside of it: nobody has closed it yet."""
+  left = pool.fan_out(time.sleep, [0, 600, 600], processes=2)
+  next(left)
+  began = time.monotonic()
+  pool.end_all()
+  with pytest.raises(RuntimeError, match="a worker process died"):
+    next(left)
+  assert time.monotonic() - began < 60
