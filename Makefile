@@ -45,7 +45,7 @@ run: $(READY) ## photos to a pushed model, on the embedded photos
 	@$(BIN)/taskmix run --config demo
 
 .PHONY: test
-test: $(READY) ## the test suite, within a quarter of an hour; see test-engines
+test: $(READY) ## the test suite, some 20 minutes on two cores; see test-engines
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not engines" $(ARGS)
 
 .PHONY: test-engines

@@ -11,7 +11,8 @@ two cores that had other work, with 1,500 steps of O-Net instead of 2,500, which
 more; conversion and search for hard examples take hours for the whole of WIDER FACE
 (docs/scale.md). Memory: 2.9 GiB, and what the examples take, up to
 train.memory_budget_mib. Expect: at the released detector's settings, an average precision
-of 0.735 or more on devval (docs/benchmarks/wider.md); below 0.5 nothing is pushed.
+on devval above the 0.735 that 1,500 steps gave (docs/benchmarks/wider.md; 2,500 are not
+measured yet); below 0.5 nothing is pushed.
 """
 
 import dataclasses
