@@ -170,7 +170,7 @@ class _Stage:
         examples,
         statistics=statistics,
         anomalies=anomalies,
-        net=net,
+        net=net.unbounded,
         policy=config.gate,
         blessed_statistics=blessed_statistics.outputs["statistics"] if blessed_statistics else None,
         reports=str(self.folder.root / "reports"),
@@ -212,10 +212,10 @@ class _Stage:
   def _example_gen(self, before: Sequence[_Trained]) -> BaseNode:
     config = self.config
     if not before:
-      return CropExampleGen(net=self.net, conversion=config.conversion, data_root=self.data)
+      return CropExampleGen(net=self.net.unbounded, conversion=config.conversion, data_root=self.data)
     mining = HardExampleGen(
       [stage.model for stage in before],
-      net=self.net,
+      net=self.net.unbounded,
       conversion=config.conversion,
       mining=config.mining,
       data_root=self.data,
@@ -256,7 +256,7 @@ class _Stage:
     return [split_name(phase, kind) for kind in self.net.mixture.names]
 
   def _custom_config(self) -> dict[str, str]:
-    return {"net": self.net.to_json(), "code": code_fingerprint(self.net)}
+    return {"net": self.net.unbounded.to_json(), "code": code_fingerprint(self.net)}
 
 
 def _push_net(
@@ -292,12 +292,13 @@ def _push_detector(
   last: dict[str, BaseChannel],
 ) -> list[BaseNode]:
   """The assembly, the check and the push of a cascade; `last` takes their outputs for the report."""
+  first = config.nets[0].unbounded
   assembler = CascadeAssembler(
     [stage.model for stage in trained],
-    code=code_fingerprint(config.nets[0]),
+    code=code_fingerprint(first),
     goal=config.goal,
     examples=trained[0].examples,
-    net=config.nets[0],
+    net=first,
     data_root=data,
   )
   _after_gates(assembler, trained)
@@ -306,7 +307,7 @@ def _push_detector(
   evaluator = DetectionEvaluator(
     detector,
     trained[0].examples,
-    net=config.nets[0],
+    net=first,
     data_root=data,
     policy=config.detection,
     baseline_model=baseline.outputs["model"],
@@ -316,7 +317,7 @@ def _push_detector(
   serving = ServingCheck(
     detector,
     name=DETECTOR,
-    photos=sample_photos(config.nets[0], data_root=data),
+    photos=sample_photos(first, data_root=data),
     constants=dataclasses.asdict(Options()),
     policy=config.serving,
   )

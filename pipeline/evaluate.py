@@ -75,7 +75,8 @@ def net(model: pathlib.Path, *, config: Config, data: pathlib.Path) -> Mapping[s
 
   Args:
     model: a net's SavedModel as a run pushed or trained it, or the folder of its versions.
-    config: its net of the model's name says where samples come from, and how they are cut.
+    config: its net of the model's name says where samples come from, how they are cut, and what
+      bounds the tasks must keep.
     data: the data folder.
 
   Raises:
@@ -98,7 +99,7 @@ def net(model: pathlib.Path, *, config: Config, data: pathlib.Path) -> Mapping[s
   counts = {kind: made.counts[split_name("eval", kind)] for kind in wanted.mixture.names}
   failed = [
     f"{task.name} {bound.metric} is {value:.4f}, must be {bound.limits}"
-    for task in wanted.tasks
+    for task in stage.net.tasks
     for bound in task.bounds
     if not bound.holds(value := metrics.get(task.name, {}).get(bound.metric, float("nan")))
   ]

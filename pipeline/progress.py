@@ -5,10 +5,13 @@ file or a pipe it is written when it is over, and every half minute while it wor
 
     Trainer-pnet                 running       41.2 s   600 of 1,500 steps, 18,400 examples/s, 49 s left
     Trainer-pnet                 done         101.5 s   1,500 steps, 18,390 examples/s; face 0.16
+
+On a terminal too narrow for it, what the component tells goes below its name.
 """
 
 import dataclasses
 import os
+import textwrap
 import threading
 import time
 from collections.abc import Callable
@@ -20,14 +23,18 @@ from taskmix.progress import Progress, hear
 # Seconds between looks at the clock; between lines of a component in a file.
 _DRAW, _WRITE = 0.25, 30.0
 
+# Of what a component tells, below its name.
+_INDENT = " " * 6
+
 
 @dataclasses.dataclass
 class _Work:
-  """The component at work."""
+  """The component at work; a `passing` one leaves no line behind."""
 
   name: str
   began: float
   written: float
+  passing: bool = False
   progress: Progress | None = None
 
 
@@ -46,6 +53,8 @@ class Lines:
     self._stream, self._clock = stream, clock
     self._live = _is_terminal(stream) if live is None else live
     self._work: _Work | None = None
+    # Lines of the terminal that are drawn anew.
+    self._drawn = 1
     self._lock = threading.RLock()
     self._over = threading.Event()
     self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -71,10 +80,10 @@ class Lines:
       self._wipe()
       print(line, file=self._stream, flush=True)
 
-  def began(self, name: str) -> None:
-    """A component starts."""
+  def began(self, name: str, *, passing: bool = False) -> None:
+    """A component starts, or something `passing`, which is shown while it lasts and leaves no line."""
     with self._lock:
-      self._work = _Work(name, self._clock(), self._clock())
+      self._work = _Work(name, self._clock(), self._clock(), passing)
       self._draw()
 
   def ended(self, state: str, *, seconds: float | None = None, told: str = "") -> None:
@@ -87,7 +96,8 @@ class Lines:
     """
     with self._lock:
       work, self._work = self._work, None
-      if work is None:
+      if work is None or work.passing:
+        self._wipe()
         return
       seconds = self._clock() - work.began if seconds is None else seconds
       if not told and work.progress and state != "from cache":
@@ -112,21 +122,36 @@ class Lines:
         self._draw()
       elif self._clock() - self._work.written >= _WRITE:
         self._work.written = self._clock()
-        print(self._running(), file=self._stream, flush=True)
+        print(self._running(told=True), file=self._stream, flush=True)
 
-  def _running(self) -> str:
+  def _running(self, *, told: bool) -> str:
     assert self._work
-    told = text(self._work.progress) if self._work.progress else ""
-    return _line(self._work.name, "running", self._clock() - self._work.began, told)
+    seconds = self._clock() - self._work.began
+    return _line(self._work.name, "running", seconds, self._told() if told else "")
+
+  def _told(self) -> str:
+    assert self._work
+    return text(self._work.progress) if self._work.progress else ""
 
   def _draw(self) -> None:
     if self._live:
-      line = self._running()[: _width(self._stream) - 1]
-      print(f"\r\x1b[2K{line}", end="", file=self._stream, flush=True)
+      lines = self._fitting(_width(self._stream) - 1)
+      self._wipe()
+      print("\n".join(lines), end="", file=self._stream, flush=True)
+      self._drawn = len(lines)
+
+  def _fitting(self, width: int) -> list[str]:
+    """The component at work in lines of at most that width."""
+    whole = self._running(told=True)
+    if len(whole) <= width:
+      return [whole]
+    below = textwrap.wrap(self._told(), width, initial_indent=_INDENT, subsequent_indent=_INDENT)
+    return [self._running(told=False)[:width], *below]
 
   def _wipe(self) -> None:
     if self._live:
-      print("\r\x1b[2K", end="", file=self._stream)
+      print("\r\x1b[2K" + "\x1b[1A\x1b[2K" * (self._drawn - 1), end="", file=self._stream, flush=True)
+      self._drawn = 1
 
 
 def text(progress: Progress, *, over: bool = False) -> str:

@@ -81,6 +81,8 @@ def run(
     for line in recover(folder, now=datetime.datetime.now()):
       lines.say(f"  {line}")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    # TFX takes some twenty seconds to import, on which a person would otherwise look at nothing.
+    lines.began("Loading TFX", passing=True)
 
     from pipeline import dag, local, summary
     from taskmix.model import starting_weights

@@ -483,6 +483,15 @@ class Net:
   def kind(self, name: str) -> SampleKind:
     return _lookup(self.mixture.kinds, name, "kind")
 
+  @property
+  def unbounded(self) -> "Net":
+    """The net without its tasks' bounds: all that examples and weights come from.
+
+    What makes those is given this net, so that a run with other bounds judges the
+    weights that are there.
+    """
+    return dataclasses.replace(self, tasks=tuple(dataclasses.replace(task, bounds=()) for task in self.tasks))
+
   def to_json(self) -> str:
     """Canonical JSON: equal nets give equal text."""
     return to_json(self)

@@ -49,7 +49,10 @@ def load(model: keras.Model, net: Net, training: Training, scaling: Mapping[str,
 def _rescale_heads(
   model: keras.Model, net: Net, before: Mapping[str, Affine], now: Mapping[str, Affine]
 ) -> None:
-  """From heads whose values v mean v * before.std + before.mean, to such of `now`; neither means v itself."""
+  """From heads whose values v mean v * before.std + before.mean, to such of `now`; neither means v itself.
+
+  A head of zeros knows nothing, and stays one.
+  """
   own_unit = Affine((0.0,), (1.0,))
   for task in net.tasks:
     old, new = before.get(task.name, own_unit), now.get(task.name, own_unit)
@@ -57,6 +60,10 @@ def _rescale_heads(
       continue
     head = model.get_layer(task.name)
     kernel, bias = head.get_weights()
+    if not kernel.any() and not bias.any():
+      # Weights made elsewhere may lack the task. Answering zero in the targets' own unit can be many
+      # deviations off, and unlearning that would spoil what is before the head: it starts at their mean.
+      continue
     value = np.multiply(bias, old.std) + old.mean
     head.set_weights([kernel * np.divide(old.std, new.std), (value - new.mean) / new.std])
 

@@ -1,5 +1,6 @@
 """The compiled job of the whole cascade, against what Kubeflow Pipelines' backend runs."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -13,6 +14,7 @@ from pipeline.config import REPOSITORY, load_config
 from pipeline.kubeflow.rehearse import in_order, require_runnable
 from pipeline.kubeflow.settings import Kubeflow, Resources, Volume
 from pipeline.runners import Dataflow, RunnerConfig
+from taskmix.spec import Bound, Net
 
 SETTINGS = Kubeflow(
   image="registry/taskmix:1",
@@ -55,6 +57,27 @@ def test_the_whole_cascade_compiles_to_what_the_backend_runs(job):
   assert order.index("ModelPusher") < order.index("ReportGen")
   assert order.index("ModelGate-pnet") < order.index("HardExampleGen-rnet") < order.index("CascadeAssembler")
   assert order.index("DetectionEvaluator") < order.index("ModelPusher")
+
+
+def test_other_bounds_judge_what_is_there_and_make_nothing_anew(job, compiler, demo):
+  demo_config = load_config("demo")
+  other = dataclasses.replace(
+    demo_config,
+    stages=tuple(
+      dataclasses.replace(stage, net=_bounded(stage.net, Bound("accuracy", min=0.9)))
+      for stage in demo_config.stages
+    ),
+  )
+  job_of_other = compiler.compile_job(other, runner=RunnerConfig("kubeflow", kubeflow=SETTINGS), data=demo)
+  before, after = _tasks(job), _tasks(job_of_other)
+  changed = {name for name in before if before[name]["inputs"] != after[name]["inputs"]}
+  assert {name.partition("-")[0] for name in changed} == {"Evaluator", "ModelGate", "ModelPusher", "ReportGen"}
+  assert {f"Evaluator-{net.name}" for net in demo_config.nets} <= changed
+
+
+def _bounded(net: Net, bound: Bound) -> Net:
+  face, *others = net.tasks
+  return dataclasses.replace(net, tasks=(dataclasses.replace(face, bounds=(bound,)), *others))
 
 
 def test_the_backends_own_compiler_accepts_it(job, compiler, tmp_path):

@@ -14,10 +14,14 @@ NETS = ("pnet", "rnet", "onet")
 # On a quiet machine a third of this.
 @pytest.mark.timeout(1200)
 def test_a_cascade_ends_with_a_detector_its_picture_and_its_lineage(handful, write_config, taskmix, tmp_path):
+  _check_stopped_by_pnet(taskmix, write_config(steps=20, nets=3, min=1e6), handful, tmp_path / "runs")
   run = ("run", "--config", write_config(steps=20, nets=3), "--data", handful, "--runs", tmp_path / "runs")
   first = taskmix(*run)
   assert first.code == 0, first
+  # Other bounds judge the net that is there.
+  assert {"Trainer-pnet", "ExampleGate-pnet", "Transform-pnet", "CropExampleGen-pnet"} <= set(first.cached)
   done = first.ran
+  assert done.index("Evaluator-pnet") < done.index("ModelGate-pnet")
   assert done.index("ModelGate-pnet") < done.index("HardExampleGen-rnet") < done.index("Trainer-rnet")
   assert done.index("ModelGate-rnet") < done.index("HardExampleGen-onet") < done.index("Trainer-onet")
   assert done[-2:] == ["ModelPusher", "ReportGen"]
@@ -49,6 +53,20 @@ def test_a_cascade_ends_with_a_detector_its_picture_and_its_lineage(handful, wri
   assert "verdict  Pushed  Blessed, and not pushed" in compared.stdout
 
 
+def _check_stopped_by_pnet(taskmix, config: str, data: pathlib.Path, runs: pathlib.Path) -> None:
+  """A net that is not blessed stops what is built on it."""
+  stopped = taskmix("run", "--config", config, "--data", data, "--runs", runs)
+  assert stopped.code == 1, stopped
+  assert "Evaluator-pnet did not bless the net pnet" in stopped.stderr
+  assert "must be at least 1e+06" in stopped.stderr
+  assert "HardExampleGen-rnet" not in stopped.stdout
+  report = runs / "handful" / "report.html"
+  assert f"Report: {report}" in stopped.stderr
+  html = report.read_text()
+  assert "Stopped by ModelGate-pnet</h2>" in html and "must be at least 1e+06" in html
+  assert not (runs / "handful" / "serving").exists()
+
+
 def _check_lineage(taskmix, model: pathlib.Path, wanted: set[str]) -> None:
   told = taskmix("models", "lineage", model)
   assert told.code == 0, told
@@ -66,17 +84,3 @@ def _check_detects(taskmix, model: pathlib.Path, handful: pathlib.Path) -> None:
   answers = [json.loads(line) for line in told.stdout.splitlines()]
   assert len(answers) == len(list((handful / "photos").iterdir()))
   assert all("faces" in answer for answer in answers)
-
-
-def test_a_net_that_is_not_blessed_stops_what_is_built_on_it(handful, write_config, taskmix, tmp_path):
-  config = write_config(steps=5, nets=2, min=1e6)
-  done = taskmix("run", "--config", config, "--data", handful, "--runs", tmp_path / "runs")
-  assert done.code == 1
-  assert "Evaluator-pnet did not bless the net pnet" in done.stderr
-  assert "must be at least 1e+06" in done.stderr
-  assert "HardExampleGen-rnet" not in done.stdout
-  report = tmp_path / "runs" / "handful" / "report.html"
-  assert f"Report: {report}" in done.stderr
-  html = report.read_text()
-  assert "Stopped by ModelGate-pnet</h2>" in html and "must be at least 1e+06" in html
-  assert not (tmp_path / "runs" / "handful" / "serving").exists()

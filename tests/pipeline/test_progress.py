@@ -67,6 +67,37 @@ def test_a_terminal_gets_the_line_drawn_anew(clock):
   assert drawn.endswith("\r\x1b[2K  Trainer-pnet                 from cache     0.5 s\n")
 
 
+def test_a_narrow_terminal_has_what_is_told_below_the_name_and_wipes_all_of_it(clock, monkeypatch):
+  monkeypatch.setattr("pipeline.progress._width", lambda stream: 40)
+  stream = io.StringIO()
+  with Lines(stream, clock=clock, live=True) as lines:
+    lines.began("Trainer-pnet")
+    tell(TRAINING)
+    lines.look()
+    drawn = stream.getvalue().rpartition("\r\x1b[2K")[2].splitlines()
+    assert drawn == [
+      "  Trainer-pnet                 running ",
+      "      600 of 1,500 steps, 4,480",
+      "      examples/s, 1 min 30 s left; face",
+      "      0.2134 box 0.0312",
+    ]
+    lines.ended("done", told="1,500 steps")
+  wiped = "\r\x1b[2K" + "\x1b[1A\x1b[2K" * (len(drawn) - 1)
+  assert stream.getvalue().endswith(
+    f"{wiped}  Trainer-pnet                 done           0.0 s   1,500 steps\n"
+  )
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_what_passes_leaves_no_line(clock, live):
+  stream = io.StringIO()
+  with pytest.raises(ValueError, match="no such photo"), Lines(stream, clock=clock, live=live) as lines:
+    lines.began("Loading TFX", passing=True)
+    raise ValueError("no such photo")
+  told = stream.getvalue()
+  assert told.endswith("\r\x1b[2K") and "Loading TFX" in told if live else told == ""
+
+
 @pytest.mark.parametrize(("error", "state"), [(KeyboardInterrupt(), "stopped"), (ValueError("x"), "failed")])
 def test_a_component_that_ends_badly_has_its_line_too(clock, error, state):
   stream = io.StringIO()

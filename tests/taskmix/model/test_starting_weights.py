@@ -62,6 +62,16 @@ def test_a_model_answers_as_it_did_where_it_was_trained(scaling, crops, exported
     np.testing.assert_allclose(found, wanted[task], atol=1e-5)
 
 
+def test_a_head_that_knows_nothing_starts_at_the_targets_mean(crops, tmp_path):
+  source = build(PNET)
+  landmark = source.get_layer("landmark")
+  landmark.set_weights([np.zeros_like(array) for array in landmark.get_weights()])
+  source.save_weights(tmp_path / "net.weights.h5")
+  found = _answers(_started(tmp_path / "net.weights.h5", SCALING), crops, SCALING)["landmark"]
+  mean = np.array(SCALING["landmark"].mean)
+  np.testing.assert_allclose(np.reshape(found, (len(crops), -1)), np.tile(mean, (len(crops), 1)), atol=1e-6)
+
+
 def test_a_model_of_another_net_is_refused(exported):
   settings = dataclasses.replace(SETTINGS, init_weights=exported)
   with pytest.raises(ValueError, match="a model of the net 'pnet', not of 'rnet'"):
