@@ -14,7 +14,7 @@ import os
 import textwrap
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TextIO
 
@@ -55,6 +55,7 @@ class Lines:
     self._work: _Work | None = None
     # Lines of the terminal that are drawn anew.
     self._drawn = 1
+    self._names = 28
     self._lock = threading.RLock()
     self._over = threading.Event()
     self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -73,6 +74,10 @@ class Lines:
     with self._lock:
       if self._work is not None:
         self.ended("stopped" if isinstance(error, KeyboardInterrupt) else "failed")
+
+  def expect(self, names: Iterable[str]) -> None:
+    """Makes room for the longest of the components' names."""
+    self._names = max(self._names, *map(len, names))
 
   def say(self, line: str) -> None:
     """Prints a line of its own."""
@@ -102,7 +107,7 @@ class Lines:
       seconds = self._clock() - work.began if seconds is None else seconds
       if not told and work.progress and state != "from cache":
         told = text(work.progress, over=state == "done")
-      self.say(_line(work.name, state, seconds, told))
+      self.say(self._line(work.name, state, seconds, told))
 
   def _heard(self, progress: Progress) -> None:
     with self._lock:
@@ -127,7 +132,10 @@ class Lines:
   def _running(self, *, told: bool) -> str:
     assert self._work
     seconds = self._clock() - self._work.began
-    return _line(self._work.name, "running", seconds, self._told() if told else "")
+    return self._line(self._work.name, "running", seconds, self._told() if told else "")
+
+  def _line(self, name: str, state: str, seconds: float, told: str) -> str:
+    return f"  {name:<{self._names}} {state:<11} {seconds:6.1f} s   {told}".rstrip()
 
   def _told(self) -> str:
     assert self._work
@@ -186,10 +194,6 @@ def duration(seconds: float) -> str:
   if whole < 3600:
     return f"{whole // 60} min {whole % 60} s"
   return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
-def _line(name: str, state: str, seconds: float, told: str) -> str:
-  return f"  {name:<28} {state:<11} {seconds:6.1f} s   {told}".rstrip()
 
 
 def _is_terminal(stream: TextIO) -> bool:

@@ -116,6 +116,8 @@ def run(
       journal=str(journal.path),
     )
 
+    lines.expect(node.id for node in pipeline.components)
+
     def failed(error: local.ComponentError) -> None:
       lines.ended("failed")
       # On a full disk the error that is told is the component's.

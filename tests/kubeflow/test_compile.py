@@ -71,7 +71,12 @@ def test_other_bounds_judge_what_is_there_and_make_nothing_anew(job, compiler, d
   job_of_other = compiler.compile_job(other, runner=RunnerConfig("kubeflow", kubeflow=SETTINGS), data=demo)
   before, after = _tasks(job), _tasks(job_of_other)
   changed = {name for name in before if before[name]["inputs"] != after[name]["inputs"]}
-  assert {name.partition("-")[0] for name in changed} == {"Evaluator", "ModelGate", "ModelPusher", "ReportGen"}
+  assert {name.partition("-")[0] for name in changed} == {
+    "Evaluator",
+    "ModelGate",
+    "ModelPusher",
+    "ReportGen",
+  }
   assert {f"Evaluator-{net.name}" for net in demo_config.nets} <= changed
 
 

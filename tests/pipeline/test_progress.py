@@ -57,6 +57,17 @@ def test_a_file_gets_a_line_a_component_and_one_every_half_minute(clock):
   ]
 
 
+def test_a_long_name_moves_the_columns_of_all(clock):
+  stream = io.StringIO()
+  with Lines(stream, clock=clock, live=False) as lines:
+    lines.expect(["Trainer-cifar10_cnn", "latest_blessed_model-cifar10_cnn"])
+    for name in ("Trainer-cifar10_cnn", "latest_blessed_model-cifar10_cnn"):
+      lines.began(name)
+      lines.ended("done", told="whole")
+  first, second = stream.getvalue().splitlines()
+  assert first.index("done") == second.index("done") and first.index("whole") == second.index("whole")
+
+
 def test_a_terminal_gets_the_line_drawn_anew(clock):
   stream = io.StringIO()
   with Lines(stream, clock=clock, live=True) as lines:
@@ -91,11 +102,19 @@ def test_a_narrow_terminal_has_what_is_told_below_the_name_and_wipes_all_of_it(c
 @pytest.mark.parametrize("live", [True, False])
 def test_what_passes_leaves_no_line(clock, live):
   stream = io.StringIO()
-  with pytest.raises(ValueError, match="no such photo"), Lines(stream, clock=clock, live=live) as lines:
-    lines.began("Loading TFX", passing=True)
-    raise ValueError("no such photo")
+
+  def work():
+    with Lines(stream, clock=clock, live=live) as lines:
+      lines.began("Loading TFX", passing=True)
+      raise ValueError("no such photo")
+
+  with pytest.raises(ValueError, match="no such photo"):
+    work()
   told = stream.getvalue()
-  assert told.endswith("\r\x1b[2K") and "Loading TFX" in told if live else told == ""
+  if live:
+    assert "Loading TFX" in told and told.endswith("\r\x1b[2K")
+  else:
+    assert told == ""
 
 
 @pytest.mark.parametrize(("error", "state"), [(KeyboardInterrupt(), "stopped"), (ValueError("x"), "failed")])

@@ -171,7 +171,7 @@ def _batches(draw):
   return columns, batch, rows
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(_batches())
 def test_any_batch_equals_tensorflow_and_comes_back(drawn):
   columns, batch, rows = drawn
