@@ -49,7 +49,7 @@ test: $(READY) ## the test suite, some 20 minutes on two cores; see test-engines
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not engines" $(ARGS)
 
 .PHONY: test-engines
-test-engines: $(READY) ## the tests with engines: a job server, Flink, a rehearsed Kubeflow pipeline, the tutorials
+test-engines: $(READY) ## the tests with engines: job servers, Prism, Flink, a rehearsed Kubeflow pipeline, the tutorials
 	@$(BIN)/python -m pytest -m engines -rs $(ARGS)
 
 .PHONY: test-fast
