@@ -62,14 +62,18 @@ def stage(net: Net, *, batch_size: int, steps: int, init_weights: str = "", rate
   )
 
 
+# Nets that learn from hard examples are sparing with high scores: at the policy's own
+# thresholds their curves end at a precision of 0.8, and what comes after counts as missed.
+DETECTION = DetectionPolicy(min_ap=0.5, thresholds=(0.3, 0.3, 0.1))
+
 CONFIG = Config(
   name="wider_face",
   stages=(
     stage(PNET, batch_size=896, steps=12_000),
     stage(RNET, batch_size=448, steps=5_000),
-    stage(ONET, batch_size=448, steps=2_500),
+    stage(ONET, batch_size=448, steps=1_500),
   ),
-  detection=DetectionPolicy(min_ap=0.5),
+  detection=DETECTION,
   serving=ServingPolicy(large_batch=8, answer_seconds=5.0),
   data="../shared/data",
 )
