@@ -1,11 +1,13 @@
 """The files of `taskmix init`: a net, a config that runs it, and the schemas that follow."""
 
+import json
 import pathlib
 import re
 import textwrap
 from collections.abc import Sequence
 
 from pipeline.start.finding import Found
+from taskmix.nets.mtcnn import PNET
 
 _FEW_PHOTOS = 500
 
@@ -153,7 +155,7 @@ def files(name: str, found: Sequence[Found]) -> dict[str, str]:
     "name": name,
     "module": f"{name}_net",
     "config": f"{name}_config.py",
-    "what": "\n".join(f"{told(each)}." for each in found),
+    "what": "\n".join(f"{_worded(told(each))}." for each in found),
   }
   make = _faces if any(each.faces for each in found) else _images
   net, config = make(name, found, fields)
@@ -211,7 +213,9 @@ def _faces(name: str, found: Sequence[Found], fields: dict[str, str]) -> tuple[s
       "net = dataclasses.replace(net, tasks=tasks, mixture=Mixture(kinds))",
       *body,
     ]
-  ratio, unit = ("3:1:1:2", 7) if points else ("3:1:1", 5)
+  # The nets' own, without the kind that no source gives.
+  shares = [kind.share for kind in PNET.mixture.kinds if points or kind.name != "landmark"]
+  unit = sum(shares)
   imports = [*(["CropRecipe"] if few else []), *([] if points else ["Mixture"]), "Net", "Phases", "Source"]
   net = _FACE_NET.format(
     **fields,
@@ -222,7 +226,7 @@ def _faces(name: str, found: Sequence[Found], fields: dict[str, str]) -> tuple[s
   )
   config = _FACE_CONFIG.format(
     **fields,
-    ratio=ratio,
+    ratio=":".join(map(str, shares)),
     unit=unit,
     batches=(64 * unit, 32 * unit, 16 * unit),
     steps=(1500, 800, 600) if few else (4000, 4000, 4000),
@@ -253,7 +257,7 @@ def _images(name: str, found: Sequence[Found], fields: dict[str, str]) -> tuple[
   phases = "  phases=Phases(eval_share=0.2, stratified=True),"
   if found[0].phase:
     phases = "  # The folders' names say which images train.\n  phases=Phases(),"
-  words = [f"{label} ({', '.join(each.classes)})" for label, each in labels.items()]
+  words = [_worded(f"{label} ({', '.join(each.classes)})") for label, each in labels.items()]
   net = _IMAGE_NET.format(
     **fields,
     tasks_in_words="; ".join(words),
@@ -292,7 +296,7 @@ def _source(found: Found, kinds: Sequence[str], name: str, *, options: Sequence 
     more = f",\n  options=({pairs},)"
   if found.phase:
     more += f",\n  phase={_quoted(found.phase)}"
-  comment = f"# {told(found)}"
+  comment = f"# {_worded(told(found))}"
   head = ", ".join(map(_quoted, (name, found.format, found.annotations, found.images)))
   text = f"Source(\n  {head},\n  kinds={_tuple(kinds)}{more},\n),"
   return textwrap.indent(f"{comment}\n{text}", " " * indent)
@@ -310,6 +314,9 @@ def _tuple(values: Sequence[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-  import json
-
   return json.dumps(text, ensure_ascii=False)
+
+
+def _worded(text: str) -> str:
+  """For a docstring or a comment, which no name of a file or folder ends."""
+  return _quoted(text)[1:-1]

@@ -112,6 +112,16 @@ def test_several_label_types_are_a_task_each(tmp_path):
   }
 
 
+def test_no_name_of_a_folder_becomes_code(tmp_path):
+  folder = tmp_path / "names"
+  names = ('"""\nimport os\nos.abort()\n"""', "dog\nimport os; os.abort()", "\\")
+  for number, name in enumerate(names):
+    _picture(folder / name / f"{number}.png", number)
+  assert CliRunner().invoke(cli.app, ["init", str(folder)]).exit_code == 0
+  (net,) = load_config(str(folder / "names_config.py")).nets
+  assert set(net.tasks[0].target.classes) == set(names)
+
+
 def test_photos_without_annotations_say_what_is_known(tmp_path):
   for number in range(4):
     _picture(tmp_path / f"photo_{number}.png", number)
