@@ -32,7 +32,7 @@ def read_training(net: Net, settings: Training, model_run: str) -> facts.Trainin
     "seed": str(settings.seed),
     "input": told["input_engine"],
     "computed on": told["compute"],
-    "speed": f"{sorted(speeds)[len(speeds) // 2]:,.0f} steps/s (median)" if speeds else "not measured",
+    "speed": f"{sorted(speeds)[len(speeds) // 2]:,.1f} steps/s (median)" if speeds else "not measured",
   }
   if told["resumed_at"]:
     words["taken up again at step"] = f"{told['resumed_at']:,}"
