@@ -23,6 +23,9 @@ from taskmix.progress import Progress, hear
 # Seconds between looks at the clock; between lines of a component in a file.
 _DRAW, _WRITE = 0.25, 30.0
 
+# Columns of a component's name.
+_NAMES = 28
+
 # Of what a component tells, below its name.
 _INDENT = " " * 6
 
@@ -55,7 +58,7 @@ class Lines:
     self._work: _Work | None = None
     # Lines of the terminal that are drawn anew.
     self._drawn = 1
-    self._names = 28
+    self._names = _NAMES
     self._lock = threading.RLock()
     self._over = threading.Event()
     self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -135,7 +138,7 @@ class Lines:
     return self._line(self._work.name, "running", seconds, self._told() if told else "")
 
   def _line(self, name: str, state: str, seconds: float, told: str) -> str:
-    return f"  {name:<{self._names}} {state:<11} {seconds:6.1f} s   {told}".rstrip()
+    return line(name, state, seconds, told, width=self._names)
 
   def _told(self) -> str:
     assert self._work
@@ -160,6 +163,11 @@ class Lines:
     if self._live:
       print("\r\x1b[2K" + "\x1b[1A\x1b[2K" * (self._drawn - 1), end="", file=self._stream, flush=True)
       self._drawn = 1
+
+
+def line(name: str, state: str, seconds: float, told: str = "", *, width: int = _NAMES) -> str:
+  """A component's line; `width` columns are its name's."""
+  return f"  {name:<{width}} {state:<11} {seconds:6.1f} s   {told}".rstrip()
 
 
 def text(progress: Progress, *, over: bool = False) -> str:

@@ -262,18 +262,16 @@ def load_runner(name: str) -> RunnerConfig:
     raise ValueError(f"{name}: {error}") from None
 
 
-def run_args(name: str, extra: Sequence[str] = ()) -> list[str]:
-  """Beam's flags for `taskmix run --runner NAME`; arguments as of `convert_args`.
+def run_args(runner: RunnerConfig, extra: Sequence[str] = ()) -> list[str]:
+  """Beam's flags for the components of a run on this machine.
+
+  Args:
+    runner: where their Beam jobs run; a run on Kubeflow is its own cluster's.
+    extra: Beam's own flags, which win.
 
   Raises:
-    ValueError: as `load_runner`, for flags that a run on this machine has no use
-      for, and for "kubeflow", whose runs start in its own cluster.
+    ValueError: for flags that the runner has no use for.
   """
-  runner = load_runner(name)
-  if runner.name == "kubeflow":
-    raise ValueError(
-      "Kubeflow starts runs in its own cluster: taskmix compile-kubeflow writes the job, see docs/kubeflow.md"
-    )
   # Beam passes over a flag that it does not know: a slip must not run something else.
   own = [word for word in extra[:1] if not word.startswith("--")]
   own += [word for word in extra if runner.name == "direct" and word.startswith("--")]

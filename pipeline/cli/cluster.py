@@ -1,11 +1,15 @@
-"""taskmix compile-kubeflow, rehearse-kubeflow: a config as a job of a cluster."""
+"""taskmix compile-kubeflow, rehearse-kubeflow, run --runner kubeflow: a config as a job of a cluster."""
 
 import pathlib
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.cli.shell import REFUSED, ConfigName, Debug, Set, fail, plain_errors
+from pipeline.cli.shell import INTERRUPTED, REFUSED, ConfigName, Debug, Set, fail, plain_errors, print_json
+
+if TYPE_CHECKING:
+  from pipeline.config import Config
+  from pipeline.runners import RunnerConfig
 
 
 def compile_kubeflow(
@@ -69,6 +73,48 @@ def rehearse_kubeflow(
     except rehearse.RehearsalError as error:
       fail(error, code=REFUSED, debug=debug)
   typer.echo(f"Every step ran. What they left is in {folder}")
+
+
+def run(
+  config: "Config", *, runner: "RunnerConfig", data: pathlib.Path, folder: pathlib.Path, as_json: bool
+) -> None:
+  """Compiles the config, hands it to the cluster, and follows it; exits with REFUSED if it does not succeed.
+
+  Args:
+    config: what to run.
+    runner: with name "kubeflow".
+    data: a copy of the data folder on this machine, to check.
+    folder: of the config's runs; the job is left there.
+    as_json: print the outcome as JSON, and progress on stderr.
+  """
+  import datetime
+
+  from pipeline.kubeflow import submit
+  from pipeline.kubeflow.compile import compile_job, write_job
+  from pipeline.progress import line
+
+  submit.endpoint_of(runner.kubeflow)
+  name = f"{config.name}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+  job = compile_job(config, runner=runner, data=data)
+  _, package = write_job(job, runner.kubeflow, folder / "kubeflow" / name)
+  submitted = submit.submit(job, package, settings=runner.kubeflow, experiment=config.name, name=name)
+  typer.echo(f"taskmix run {config.name} on Kubeflow: {submitted.url}   (job: {package})", err=as_json)
+
+  def ended(step: submit.Step) -> None:
+    typer.echo(line(step.name, step.state, step.seconds), err=as_json)
+
+  try:
+    outcome = submitted.follow(ended)
+  except KeyboardInterrupt:
+    typer.echo(f"\nThe run goes on in the cluster: {submitted.url}", err=True)
+    raise SystemExit(INTERRUPTED) from None
+  if as_json:
+    print_json(outcome)
+  if outcome.state != "done":
+    at = f" at {', '.join(outcome.failed)}" if outcome.failed else ""
+    fail(f"the run {outcome.state}{at}; the step's log says why: {outcome.url}", code=REFUSED, debug=False)
+  if not as_json:
+    typer.echo(f"Done. The report is report.html in {runner.kubeflow.state}: {outcome.url}")
 
 
 def _parameter(text: str) -> tuple[str, str | int]:

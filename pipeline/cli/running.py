@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from pipeline.cli import cluster
 from pipeline.cli.shell import (
   REFUSED,
   ConfigName,
@@ -26,7 +27,7 @@ def run(
   runs: Annotated[pathlib.Path, typer.Option(help="Where run folders go.")] = pathlib.Path("runs"),
   net: Annotated[str, typer.Option(help="Run a part: up to this net, and push nothing.")] = "",
   runner: Annotated[
-    str, typer.Option(help="direct, flink, dataflow or portable, or a RunnerConfig's .json file.")
+    str, typer.Option(help="direct, flink, dataflow, portable or kubeflow, or a RunnerConfig's .json file.")
   ] = "direct",
   print_config: Annotated[
     bool, typer.Option("--print-config", help="Print every field as --set takes it, and run nothing.")
@@ -37,7 +38,8 @@ def run(
   """Run a whole pipeline; what is done already comes from the cache.
 
   The components run on this machine, one after the other; `--runner` says where
-  their Beam jobs do. Options that are not listed here are Beam's own.
+  their Beam jobs do. With `--runner kubeflow` the whole run is a Kubeflow cluster's,
+  and is followed from here. Options that are not listed here are Beam's own.
 
   Examples:
 
@@ -52,6 +54,8 @@ def run(
       taskmix run --config faces --data my_photos
 
       taskmix run --config faces --data my_photos --runner flink --flink_master=jobmanager:8081
+
+      taskmix run --config faces --data my_photos --runner cluster.json
   """
   # Imports take seconds too, in which a person may press Ctrl-C.
   with plain_errors(debug=debug, interrupted="The same command goes on from what was done."):
@@ -59,21 +63,28 @@ def run(
     from pipeline import summary as summaries
     from pipeline.config import REPOSITORY, load_config
     from pipeline.folders import RunFolder
-    from pipeline.runners import run_args
+    from pipeline.runners import load_runner, run_args
     from pipeline.settings import lines
 
     loaded = load_config(config, settings or ())
     if print_config:
       print_json(loaded) if as_json else typer.echo("\n".join(lines(loaded)))
       return
-    folder = RunFolder((runs / loaded.name).resolve())
+    folder, where = RunFolder((runs / loaded.name).resolve()), load_runner(runner)
+    if where.name == "kubeflow":
+      strays = ["--net"] if net else context.args
+      if strays:
+        raise ValueError(f"no option {strays[0]} on Kubeflow, which runs the whole job; see docs/kubeflow.md")
+      photos = data or REPOSITORY / loaded.data
+      cluster.run(loaded, runner=where, data=photos, folder=folder.root, as_json=as_json)
+      return
     try:
       summary = pipeline_run.run(
         loaded,
         data=data or REPOSITORY / loaded.data,
         folder=folder,
         through=net,
-        beam_args=run_args(runner, context.args),
+        beam_args=run_args(where, context.args),
         to_stderr=as_json,
       )
     except pipeline_run.RunError as error:

@@ -90,6 +90,9 @@ class Kubeflow:
     retries: of a failed step.
     cache: whether a step whose inputs are unchanged is skipped.
     volumes: that every step mounts.
+    endpoint: address of the server that `taskmix run` hands the job to, such as
+      http://localhost:8080; "" takes that of the environment, KF_PIPELINES_ENDPOINT.
+    namespace: of a server with several users; "" on one without.
   """
 
   __pydantic_config__ = _STRICT
@@ -103,6 +106,8 @@ class Kubeflow:
   retries: int = 2
   cache: bool = True
   volumes: tuple[Volume, ...] = ()
+  endpoint: str = ""
+  namespace: str = ""
 
   def __post_init__(self):
     if self.retries < 0:
@@ -112,6 +117,8 @@ class Kubeflow:
         f"kubeflow: pipeline_root {self.pipeline_root!r} must be gs://, s3:// or minio://: the backend keeps "
         "artifacts in an object store. A volume can hold data and state."
       )
+    if self.endpoint and not self.endpoint.startswith(("http://", "https://")):
+      raise ValueError(f"kubeflow: endpoint {self.endpoint!r} must begin with http:// or https://")
     if not self.state.startswith(("/", "gs://")):
       raise ValueError(f"kubeflow: state {self.state!r} must be a folder of a volume, or gs://")
 

@@ -137,11 +137,9 @@ def test_a_conversion_takes_short_names_and_beams_own():
 
 
 def test_a_run_takes_beams_flags_and_no_misspelt_ones():
-  assert run_args("direct") == ["--runner=DirectRunner"]
-  assert run_args("direct", ["--direct_num_workers=2"])[1:] == ["--direct_num_workers=2"]
-  assert "--flink_master=j:8081" in run_args("flink", ["--flink_master=j:8081"])
+  assert run_args(load_runner("direct")) == ["--runner=DirectRunner"]
+  assert run_args(load_runner("direct"), ["--direct_num_workers=2"])[1:] == ["--direct_num_workers=2"]
+  assert "--flink_master=j:8081" in run_args(load_runner("flink"), ["--flink_master=j:8081"])
   for wrong in (["--confg", "faces"], ["faces"], ["--confg=faces"]):
     with pytest.raises(ValueError, match=r"no option .*; see taskmix run --help"):
-      run_args("direct", wrong)
-  with pytest.raises(ValueError, match="taskmix compile-kubeflow writes the job"):
-    run_args("kubeflow")
+      run_args(load_runner("direct"), wrong)
