@@ -139,9 +139,10 @@ def submit(
     with _plain_errors(endpoint):
       import kfp
 
-      namespace = settings.namespace or None
-      client = kfp.Client(endpoint, namespace=settings.namespace or "kubeflow")
-      made = client.create_experiment(experiment, namespace=namespace)
+      named = {"namespace": settings.namespace} if settings.namespace else {}
+      # The client's types leave its ids open.
+      client: Any = kfp.Client(endpoint, **named)
+      made = client.create_experiment(experiment, **named)
       root = job["runtimeConfig"].get("gcsOutputDirectory")
       run = client.run_pipeline(made.experiment_id, name, str(package), pipeline_root=root)
   except ConnectionError as error:
