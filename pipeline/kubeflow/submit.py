@@ -139,7 +139,7 @@ def submit(
     with _plain_errors(endpoint):
       import kfp
 
-      named = {"namespace": settings.namespace} if settings.namespace else {}
+      named: dict[str, Any] = {"namespace": settings.namespace} if settings.namespace else {}
       # The client's types leave its ids open.
       client: Any = kfp.Client(endpoint, **named)
       made = client.create_experiment(experiment, **named)
