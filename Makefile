@@ -46,7 +46,7 @@ run: $(READY) ## photos to a pushed model, on the embedded photos
 
 .PHONY: test
 test: $(READY) ## the test suite, some 20 minutes on two cores; see test-engines
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not engines" $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not engines" $(ARGS)
 
 .PHONY: test-engines
 test-engines: $(READY) ## the tests with engines: job servers, Prism, Flink, a rehearsed Kubeflow pipeline, the tutorials
@@ -54,7 +54,7 @@ test-engines: $(READY) ## the tests with engines: job servers, Prism, Flink, a r
 
 .PHONY: test-fast
 test-fast: $(READY) ## the tests that run no pipeline
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not pipeline and not engines" $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not pipeline and not engines" $(ARGS)
 
 .PHONY: lint
 lint: $(READY) ## style and types

@@ -155,5 +155,8 @@ def write_config(tmp_path):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-  """Whole pipelines first: begun last, one would keep a worker busy when the other has nothing left to do."""
+  """Whole pipelines first: begun last, one would keep a worker busy when the other has nothing left to do.
+
+  xdist keeps this order with --no-loadscope-reorder.
+  """
   items.sort(key=lambda item: item.get_closest_marker("pipeline") is None)

@@ -48,7 +48,8 @@ def test_a_cascade_ends_with_a_detector_its_picture_and_its_lineage(handful, wri
   html = (folder / "report.html").read_text()
   assert "Blessed, and not pushed</h2>" in html and "Trainer-pnet: from cache" in html
   runs = sorted((folder / "artifacts" / "ReportGen" / "report").iterdir(), key=lambda each: int(each.name))
-  compared = taskmix("report", "--compare", *runs)
+  # The first is the refused one's.
+  compared = taskmix("report", "--compare", *runs[1:])
   assert compared.code == 0, compared
   assert "verdict  Pushed  Blessed, and not pushed" in compared.stdout
 
