@@ -62,7 +62,9 @@ class Reader:
         self._run([sys.executable if word == "python" else word for word in words])
 
   def _command(self, words: list[str]) -> None:
-    settings = self._settings if words[0] == "run" else []
+    # A run holds the net to the config's bounds, and so does an evaluation that names it.
+    judged = words[0] == "run" or (words[0] == "evaluate" and "--config" in words)
+    settings = self._settings if judged else []
     done = self._taskmix(*words, *settings, set_up=f"import os; os.chdir({str(self._folder)!r})")
     assert done.code == 0, f"{' '.join(words)}: {done}"
     self.told[words[0]] = done.stdout
