@@ -29,6 +29,9 @@ _NAMES = 28
 # Of what a component tells, below its name.
 _INDENT = " " * 6
 
+# Columns, however narrow the terminal says that it is.
+_LEAST = 20
+
 
 @dataclasses.dataclass
 class _Work:
@@ -156,7 +159,7 @@ class Lines:
     whole = self._running(told=True)
     if len(whole) <= width:
       return [whole]
-    below = textwrap.wrap(self._told(), width, initial_indent=_INDENT, subsequent_indent=_INDENT)
+    below = textwrap.wrap(self._told(), max(width, _LEAST), initial_indent=_INDENT, subsequent_indent=_INDENT)
     return [self._running(told=False)[:width], *below]
 
   def _wipe(self) -> None:

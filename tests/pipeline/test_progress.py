@@ -57,6 +57,17 @@ def test_a_file_gets_a_line_a_component_and_one_every_half_minute(clock):
   ]
 
 
+@pytest.mark.parametrize("columns", [1, 8])
+def test_a_terminal_of_hardly_any_width_stops_no_run(clock, monkeypatch, columns):
+  monkeypatch.setattr("pipeline.progress._width", lambda stream: columns)
+  stream = io.StringIO()
+  with Lines(stream, clock=clock, live=True) as lines:
+    lines.began("Trainer-pnet")
+    tell(TRAINING)
+    lines.look()
+  assert "1,500" in stream.getvalue()
+
+
 def test_a_long_name_moves_the_columns_of_all(clock):
   stream = io.StringIO()
   with Lines(stream, clock=clock, live=False) as lines:
